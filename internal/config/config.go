@@ -1,0 +1,134 @@
+// Package config holds what the operator decides: the YAML file, the
+// environment and the flags, read strictly into one struct that nobody changes
+// afterwards. All faults come at once, each with its place and its remedy.
+//
+// It knows names, forms and defaults. What a setting does is its user's part.
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is the whole of a sessionproxy's settings.
+type Config struct {
+	Listen     []Listen   `yaml:"listen"`
+	Admin      string     `yaml:"admin"`
+	Ops        string     `yaml:"ops"`
+	State      string     `yaml:"state"`
+	Store      Store      `yaml:"store"`
+	CA         CA         `yaml:"ca"`
+	Undeclared Undeclared `yaml:"undeclared"`
+	Upstream   string     `yaml:"upstream"`
+	TLS        TLS        `yaml:"tls"`
+	Clients    []Client   `yaml:"clients"`
+	Sites      []Site     `yaml:"sites"`
+}
+
+// Listen is one proxy port.
+type Listen struct {
+	Addr      string         `yaml:"addr"`
+	Auth      Auth           `yaml:"auth"`       // none, or ask; ask where there are clients
+	Client    string         `yaml:"client"`     // pinned identity: this port never asks
+	Session   string         `yaml:"session"`    // pinned session
+	From      []netip.Prefix `yaml:"from"`       // who may use the port; empty: anyone who reaches it
+	TLS       bool           `yaml:"tls"`        // an HTTPS proxy
+	PlainAuth bool           `yaml:"plain_auth"` // credentials in clear off loopback, on a private network
+}
+
+// Auth says whether a port asks for credentials.
+type Auth string
+
+// The values of Auth.
+const (
+	AuthNone Auth = "none" // asks nobody; takes a name when one is sent
+	AuthAsk  Auth = "ask"  // 407 until credentials come
+)
+
+// Store is where sessions live: "embedded", or a Redis URL with its options.
+type Store struct {
+	URL string `yaml:"url"`
+}
+
+// CA is the authority that signs the leaves. Without files one is made in the state directory.
+type CA struct {
+	Cert      string `yaml:"cert"`
+	Key       string `yaml:"key"`
+	Constrain bool   `yaml:"constrain"` // name constraints: the declared hosts only
+}
+
+// Undeclared says what becomes of hosts of no site.
+type Undeclared string
+
+// The values of Undeclared.
+const (
+	Tunnel Undeclared = "tunnel"
+	Refuse Undeclared = "refuse"
+)
+
+// TLS is the certificate of listeners with tls: true.
+type TLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// Client is one principal that may use the proxy.
+type Client struct {
+	Name     string   `yaml:"name"`
+	Password string   `yaml:"password"`
+	Sites    []string `yaml:"sites"`    // names of sites; empty: all
+	Sessions []string `yaml:"sessions"` // globs; empty: all
+	Access   Access   `yaml:"access"`
+	Deliver  bool     `yaml:"deliver"`
+}
+
+// Access says what a client may do to sessions.
+type Access string
+
+// The values of Access.
+const (
+	Write Access = "write"
+	Read  Access = "read" // neither captures nor logs in
+)
+
+// Site is a named group of hosts whose sessions are shared.
+type Site struct {
+	Name    string            `yaml:"name"`
+	Hosts   []string          `yaml:"hosts"`
+	Key     string            `yaml:"key"`
+	Origin  Origin            `yaml:"origin"`
+	Cookies Cookies           `yaml:"cookies"`
+	Headers map[string]string `yaml:"headers"`
+}
+
+// Origin says how the site's servers are reached and verified.
+type Origin struct {
+	CA        string            `yaml:"ca"`   // PEM file, beside the system's roots
+	Cert      string            `yaml:"cert"` // client certificate
+	Key       string            `yaml:"key"`
+	Insecure  bool              `yaml:"insecure"`
+	Resolve   map[string]string `yaml:"resolve"` // host → host:port to dial in its place
+	HTTPSOnly bool              `yaml:"https_only"`
+}
+
+// Cookies is a site's cookie policy.
+type Cookies struct {
+	Share         []string      `yaml:"share"`
+	Private       []string      `yaml:"private"`
+	Capture       bool          `yaml:"capture"`
+	Inject        bool          `yaml:"inject"`
+	Precedence    Precedence    `yaml:"precedence"`
+	TTL           time.Duration `yaml:"ttl"`     // 0: auto
+	MaxAge        time.Duration `yaml:"max_age"` // 0: none
+	Deliver       bool          `yaml:"deliver"`
+	ProtectLogout []string      `yaml:"protect_logout"`
+}
+
+// Precedence says who wins a name that client and jar both have.
+type Precedence string
+
+// The values of Precedence.
+const (
+	SharedWins Precedence = "shared"
+	ClientWins Precedence = "client"
+)
