@@ -1,0 +1,29 @@
+# Everything here is also one plain command; .ci/test is what CI runs.
+
+.PHONY: build demo test check lint bench docker
+
+build: ## bin/sessionproxy: static, stamped
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sessionproxy ./cmd/sessionproxy
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+demo: ## a shop, the proxy, and lines to try
+	go run ./cmd/sessionproxy demo
+
+test: ## all tests; installs what they need
+	.ci/test
+
+check: ## the fast half: formatting, vet, and tests of one package tree
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	go test -race ./certs/... ./cmd/... ./internal/... ./proxy/... ./session/...
+
+lint: ## golangci-lint at the version that .golangci.yml was written for
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run ./...
+
+bench: ## the budgets: paired ratios against goproxy's own interception, then micro-benchmarks
+	go run ./internal/bench
+	go test -run '^$$' -bench . -benchmem ./session/... ./certs/
+
+docker: ## a static image without a shell
+	docker build -t sessionproxy .

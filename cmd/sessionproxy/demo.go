@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/shop"
+)
+
+func demoCommand() *cobra.Command {
+	var flags config.Flags
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Try it: a local shop with a login, the proxy, and the lines to type",
+		Long: `Run a small HTTPS shop, https://shop.test/, that only the proxy can reach, the
+proxy that shares its sessions, and print lines to try in another terminal.
+Nothing is kept: its CA and its sessions go when it stops.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return demo(c.Context(), flags, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&flags.Listen, "listen", nil, "proxy port, as `ADDR[,ask][,client=NAME][,session=ID]`; may be repeated (default 127.0.0.1:8080)")
+	f.StringVar(&flags.Admin, "admin", "", "`ADDR` of the admin API (default 127.0.0.1:8081)")
+	f.StringVar(&flags.Ops, "ops", "", "`ADDR` of /metrics, /healthz and /readyz (default 127.0.0.1:8082)")
+	return cmd
+}
+
+// The demo's site and its one account.
+const (
+	demoHost     = "shop.test"
+	demoUser     = "alice"
+	demoPassword = "wonderland"
+)
+
+func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) error {
+	dir, err := os.MkdirTemp("", "sessionproxy-demo-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the demo: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	site, err := shop.Start(context.WithoutCancel(ctx), shop.Options{Host: demoHost, User: demoUser, Password: demoPassword})
+	if err != nil {
+		return fmt.Errorf("start the shop: %w", err)
+	}
+	defer site.Close()
+	file := filepath.Join(dir, "shop-ca.pem")
+	if err := os.WriteFile(file, site.CAPEM(), 0o600); err != nil {
+		return fmt.Errorf("write the shop's CA: %w", err)
+	}
+
+	flags.State, flags.Share = dir, []string{demoHost}
+	c, err := config.Load(config.Source{LookupEnv: noEnv, Flags: flags})
+	if err != nil {
+		return err
+	}
+	c.Sites[0].Origin.CA = file
+	c.Sites[0].Origin.Resolve = map[string]string{demoHost: site.Addr()}
+
+	logs := newLogBuffer(stderr)
+	defer logs.Close()
+	i, err := openInstance(c, slog.New(slog.NewTextHandler(logs, nil)))
+	if err != nil {
+		return err
+	}
+	defer i.close()
+	fmt.Fprintf(stdout, demoLines, i.proxyURL(), i.caPath(), demoUser, demoPassword, i.listeners[0].Addr())
+	return i.serve(ctx)
+}
+
+func noEnv(string) (string, bool) { return "", false }
+
+// demoLines are run by a test as they stand.
+const demoLines = `The shop is open at https://shop.test/, behind the proxy only.
+Try this in another terminal:
+
+  export https_proxy=%[1]s CURL_CA_BUNDLE=%[2]s
+
+  # Nobody is logged in: the shop sends you to its login page.
+  curl -so /dev/null -w '%%{http_code} %%{redirect_url}\n' https://shop.test/account
+
+  # Client A logs in as %[3]s, with the form's token, as a browser would.
+  token=$(curl -s -c a.jar https://shop.test/login | sed -n 's/.*name="csrf_token" value="\([^"]*\)".*/\1/p')
+  curl -so /dev/null -w '%%{http_code} %%{redirect_url}\n' -b a.jar -c a.jar -d "user=%[3]s" -d "password=%[4]s" -d "csrf_token=$token" https://shop.test/login
+
+  # Client B knows nothing of A, and has no cookies. It is logged in.
+  curl -s https://shop.test/api/me
+
+  # Another session is not. The proxy's user name selects it.
+  https_proxy=http://b-session-qa1:@%[5]s curl -s https://shop.test/api/me
+
+Log lines follow. Ctrl-C ends the demo.
+
+`

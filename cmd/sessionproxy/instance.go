@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/admin"
+	"github.com/sessionproxy/sessionproxy/session/embedded"
+)
+
+// instance is one running proxy with its store, its CA and its ports. All
+// ports are bound before any serves.
+type instance struct {
+	config    *config.Config
+	log       *slog.Logger
+	authority *certs.Authority
+	store     *embedded.Store
+	proxy     *proxy.Proxy
+	registry  *prometheus.Registry
+	reloadOK  prometheus.Gauge
+	sites     atomic.Pointer[[]config.Site] // in force, for the admin API
+
+	listeners []net.Listener // as config.Listen
+	admin     net.Listener
+	ops       net.Listener
+	readiness admin.Readiness
+	token     string
+}
+
+// openInstance makes the parts and binds the ports.
+func openInstance(c *config.Config, log *slog.Logger) (i *instance, err error) {
+	i = &instance{config: c, log: log, registry: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			i.close()
+		}
+	}()
+	i.sites.Store(&c.Sites)
+	if err := makeState(c.State); err != nil {
+		return nil, err
+	}
+	if i.authority, err = openCA(c); err != nil {
+		return nil, err
+	}
+	if i.token, err = admin.Token(c.State); err != nil {
+		return nil, err
+	}
+	if err := i.bindAll(); err != nil {
+		return nil, err
+	}
+	if i.store, err = embedded.Open(filepath.Join(c.State, "store.db")); err != nil {
+		return nil, err
+	}
+	if n := i.store.Damaged(); n > 0 {
+		log.Warn("some sessions in the store can't be read and were set aside", "count", n)
+	}
+	i.proxy, err = proxy.New(proxy.Options{
+		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: log, Metrics: i.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	i.proxy.Protect(i.admin.Addr())
+	i.proxy.Protect(i.ops.Addr())
+	i.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "sessionproxy_config_last_reload_success", Help: "1 where the configuration in force is the last one that was read."})
+	i.reloaded(true)
+	i.registry.MustRegister(i.reloadOK,
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "sessionproxy_leaf_certificates_total", Help: "Certificates signed for intercepted hosts."},
+			func() float64 { return float64(i.authority.Signed()) }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return i, nil
+}
+
+// openCA takes the operator's CA, or makes one at first start.
+func openCA(c *config.Config) (*certs.Authority, error) {
+	if c.CA.Cert != "" {
+		return certs.Load(c.CA.Cert, c.CA.Key)
+	}
+	var permitted []string
+	if c.CA.Constrain {
+		for _, s := range c.Sites {
+			for _, p := range s.Patterns {
+				permitted = append(permitted, p.Host)
+			}
+		}
+	}
+	return certs.Open(c.State, permitted)
+}
+
+// makeState makes the state directory and sees that it can be written.
+func makeState(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the state directory: %w; give --state a directory that can be written", err)
+	}
+	f, err := os.CreateTemp(dir, ".probe-*")
+	if err != nil {
+		return fmt.Errorf("write to the state directory: %w; give --state a directory that can be written", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func (i *instance) bindAll() (err error) {
+	var cert *tls.Config
+	for _, l := range i.config.Listen {
+		ln, err := bind("listen", l.Addr)
+		if err != nil {
+			return err
+		}
+		i.listeners = append(i.listeners, ln)
+		if !l.TLS {
+			continue
+		}
+		if cert == nil {
+			pair, err := tls.LoadX509KeyPair(i.config.TLS.Cert, i.config.TLS.Key)
+			if err != nil {
+				return fmt.Errorf("read tls.cert and tls.key: %w", err)
+			}
+			cert = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
+		}
+		i.listeners[len(i.listeners)-1] = tls.NewListener(ln, cert)
+	}
+	if i.admin, err = bind("admin", i.config.Admin); err != nil {
+		return err
+	}
+	i.ops, err = bind("ops", i.config.Ops)
+	return err
+}
+
+func bindRemedy(setting string, err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "; another program has this port: stop it, or choose another with --" + setting
+	case errors.Is(err, syscall.EACCES):
+		return "; ports below 1024 need a privilege: choose a higher one with --" + setting
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "; this machine has no such address"
+	}
+	return ""
+}
+
+// serve runs until ctx ends or a server fails, and drains.
+func (i *instance) serve(ctx context.Context) error {
+	api := admin.Server(admin.New(admin.Options{
+		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store, Sites: i.adminSites,
+		CA: i.authority.PEM(), Proxy: i.listeners[0].Addr().String(), Version: versionString(), Log: i.log,
+	}), i.log)
+	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	start := func(serve func() error) {
+		wg.Go(func() {
+			if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				cancel(err)
+			}
+		})
+	}
+	for n, ln := range i.listeners {
+		start(func() error { return i.proxy.Serve(ln, i.config.Listen[n]) })
+	}
+	start(func() error { return api.Serve(i.admin) })
+	start(func() error { return ops.Serve(i.ops) })
+	i.readiness.Set(admin.Ready)
+
+	<-ctx.Done()
+	i.readiness.Set(admin.Draining)
+	i.log.Info("stopping: requests under way may finish", "within", drain)
+	limit, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer stop()
+	err := i.proxy.Shutdown(limit)
+	_ = api.Close()
+	_ = ops.Close()
+	wg.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		i.log.Warn("stopped before all requests had finished")
+		return nil
+	}
+	return err
+}
+
+// close frees what openInstance took.
+func (i *instance) close() {
+	for _, ln := range append(i.listeners, i.admin, i.ops) {
+		if ln != nil {
+			_ = ln.Close() // served ones are closed already
+		}
+	}
+	if i.store != nil {
+		if err := i.store.Close(); err != nil {
+			i.log.Error("close store", "err", err)
+		}
+	}
+}
+
+func (i *instance) reloaded(ok bool) {
+	value := 0.0
+	if ok {
+		value = 1
+	}
+	i.reloadOK.Set(value)
+}
+
+func (i *instance) adminSites() []admin.Site {
+	var sites []admin.Site
+	for _, s := range *i.sites.Load() {
+		sites = append(sites, admin.Site{Name: s.Name, Key: s.Key, Hosts: s.Patterns})
+	}
+	return sites
+}
+
+// caPath is the certificate that clients must trust.
+func (i *instance) caPath() string {
+	if i.config.CA.Cert != "" {
+		return i.config.CA.Cert
+	}
+	return filepath.Join(i.config.State, "ca.pem")
+}
+
+// proxyURL is the first port as a client on this machine writes it.
+func (i *instance) proxyURL() string {
+	scheme := "http"
+	if i.config.Listen[0].TLS {
+		scheme = "https"
+	}
+	return scheme + "://" + i.listeners[0].Addr().String()
+}
+
+func (i *instance) proxyAddrs() string {
+	var addrs []string
+	for _, ln := range i.listeners {
+		addrs = append(addrs, ln.Addr().String())
+	}
+	return strings.Join(addrs, " ")
+}

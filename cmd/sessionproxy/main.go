@@ -1,0 +1,91 @@
+// Command sessionproxy is a forward proxy whose clients share one logged-in
+// session per site. Only this package reads flags, the environment and
+// signals; each command has a file of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+}
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // wrong usage or configuration
+)
+
+// run is the whole program. It ends when the command is done, or on the first
+// SIGINT or SIGTERM once what is under way has finished; a second one ends it
+// at once.
+func run(ctx context.Context, args []string, lookupEnv func(string) (string, bool), stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // restores the signals: the second one kills
+
+	root := &cobra.Command{
+		Use:           "sessionproxy",
+		Short:         "A forward proxy whose clients share one logged-in session per site",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
+	root.AddCommand(serveCommand(lookupEnv), demoCommand(), versionCommand())
+	for _, c := range root.Commands() {
+		c.Args = usageArgs(c.Args)
+	}
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitDone
+	case cmd == root: // cobra's "unknown command"
+		err = usageError{err, root.CommandPath()}
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		fmt.Fprintln(stderr, faults)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "sessionproxy: %v\n", err)
+	if usage, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintf(stderr, "Try %q.\n", usage.command+" --help")
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a command line that can't be meant.
+type usageError struct {
+	error
+	command string
+}
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usageError{err, c.CommandPath()}
+		}
+		return nil
+	}
+}

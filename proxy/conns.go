@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tracked are the connections that no http.Server knows: hijacked ones and
+// tunnels. Shutdown closes them and waits for their goroutines.
+type tracked struct {
+	closing chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	conns  map[io.Closer]int
+	closed bool
+	wg     sync.WaitGroup
+}
+
+func newTracked() *tracked {
+	return &tracked{closing: make(chan struct{}), conns: map[io.Closer]int{}}
+}
+
+// done is closed when the proxy closes.
+func (t *tracked) done() <-chan struct{} { return t.closing }
+
+// add notes a connection and the goroutine that serves it, until release. It
+// reports false where the proxy is closing already.
+func (t *tracked) add(c io.Closer) (release func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, false
+	}
+	t.conns[c]++
+	t.wg.Add(1)
+	return func() {
+		t.mu.Lock()
+		if t.conns[c]--; t.conns[c] == 0 {
+			delete(t.conns, c)
+		}
+		t.mu.Unlock()
+		t.wg.Done()
+	}, true
+}
+
+func (t *tracked) close() {
+	t.mu.Lock()
+	if !t.closed {
+		t.closed = true
+		close(t.closing)
+	}
+	for c := range t.conns {
+		c.Close()
+	}
+	t.mu.Unlock()
+	t.wg.Wait()
+}
+
+// watch calls a function once nothing was touched for a while.
+type watch struct {
+	idle    time.Duration
+	expired func()
+	last    atomic.Int64 // of touch, ns
+
+	mu    sync.Mutex // guards timer
+	timer *time.Timer
+}
+
+func newWatch(idle time.Duration, expired func()) *watch {
+	w := &watch{idle: idle, expired: expired}
+	w.touch()
+	w.again(idle)
+	return w
+}
+
+func (w *watch) again(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(d, w.check)
+}
+
+func (w *watch) check() {
+	if rest := w.idle - time.Since(time.Unix(0, w.last.Load())); rest > 0 {
+		w.again(rest)
+		return
+	}
+	w.expired()
+}
+
+func (w *watch) touch() { w.last.Store(time.Now().UnixNano()) }
+
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+}
+
+// own are the addresses we listen on.
+type own struct {
+	mu    sync.RWMutex // guards addrs
+	addrs []netip.AddrPort
+}
+
+func (o *own) add(a net.Addr) {
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return // a Unix socket: nothing dials that
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.addrs = append(o.addrs, netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port()))
+}
+
+// has says whether a dial to a would reach one of our listeners. It judges
+// the address that the dialler is about to use, after DNS, so that no spelling
+// of it gets round.
+func (o *own) has(a netip.AddrPort) bool {
+	ip := a.Addr().Unmap().WithZone("")
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	for _, l := range o.addrs {
+		if l.Port() != a.Port() {
+			continue
+		}
+		switch {
+		case l.Addr() == ip:
+			return true
+		case ip.IsUnspecified(): // the kernel takes it for loopback
+			if l.Addr().IsLoopback() || l.Addr().IsUnspecified() {
+				return true
+			}
+		case l.Addr().IsUnspecified():
+			if isLocal(ip) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isLocal says whether ip is an address of this machine.
+func isLocal(ip netip.Addr) bool {
+	if ip.IsLoopback() {
+		return true
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // not known: refuse rather than serve our own admin
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap().WithZone("") == ip {
+			return true
+		}
+	}
+	return false
+}

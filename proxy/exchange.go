@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// mode is how a request came.
+type mode string
+
+const (
+	modePlain  mode = "plain"  // absolute URL, outside a tunnel
+	modeH1     mode = "h1"     // in an intercepted tunnel
+	modeH2     mode = "h2"     // the same
+	modeTunnel mode = "tunnel" // a blind tunnel
+)
+
+// exchange is one request on its way, and what becomes of it. It is also the
+// request's context, so that the hooks find it.
+type exchange struct {
+	context.Context
+
+	p      *Proxy
+	rules  *rules
+	id     *identity
+	target target
+	mode   mode
+	site   *site // nil: a host that no site declares
+
+	key     session.Key
+	whose   session.Whose
+	logout  bool
+	cookie  []string     // the client's own Cookie lines
+	jar     *session.Jar // that the last try left with; never nil where the session is in use
+	http11  bool         // the client speaks HTTP/1.1 or later
+	upgrade string       // the Upgrade field of the request, then of a 101
+
+	relay relay
+	trace httptrace.ClientTrace
+
+	// for the record
+	method           string
+	start, sent, got time.Time // sent: to the origin; got: its head came
+	status           int
+	ref              *refusal
+	err              error // why the response broke off
+	injected         int
+	captured         int
+	xid              string
+}
+
+type exchangeKey struct{}
+
+// Value makes the exchange findable in its own context.
+func (x *exchange) Value(key any) any {
+	if _, ok := key.(exchangeKey); ok {
+		return x
+	}
+	return x.Context.Value(key)
+}
+
+func exchangeOf(r *http.Request) *exchange {
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// exchange takes one request along the road. The engine calls back: enter
+// with the request, RoundTrip to send it; what it writes goes through relay.
+func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *identity, t target) {
+	x := &exchange{
+		Context: r.Context(), p: p, rules: p.rules.Load(), id: id, target: t, mode: m,
+		method: r.Method, http11: r.ProtoAtLeast(1, 1), start: time.Now(),
+	}
+	x.relay.x, x.relay.ResponseWriter = x, w
+	defer x.record()
+	defer x.contain(w, r)
+	if m != modeH2 {
+		// Without it a 413 that comes before the end of an upload, or a
+		// bidirectional stream, would wait for the upload.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
+	if t.host == internalHost {
+		p.welcome(w, r)
+		x.status = http.StatusOK
+		return
+	}
+	r = r.WithContext(x)
+	x.outbound(r)
+	p.engine.ServeHTTP(&x.relay, r)
+	x.relay.finish()
+}
+
+// contain turns a panic of ours into an answer, so that a fault in one
+// exchange neither ends the process nor drops the client without a word.
+func (x *exchange) contain(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	x.err = fmt.Errorf("panic: %v", v)
+	x.p.log.Error("panic", "id", x.exchangeID(), "value", v, "stack", string(debug.Stack()))
+	if x.relay.wrote {
+		panic(http.ErrAbortHandler)
+	}
+	x.ref = refuse(http.StatusInternalServerError, "proxy_internal_error", "internal", "The proxy failed on this request; its log says more.")
+	x.ref.cause = x.err
+	x.status = x.ref.status
+	x.ref.write(w, r, x.exchangeID())
+}
+
+// enter is the way before the request is sent: it returns an answer of our
+// own, or nil.
+func (x *exchange) enter(r *http.Request) *http.Response {
+	for _, step := range []func(*http.Request) *refusal{x.scope} {
+		if ref := step(r); ref != nil {
+			return x.refuse(r, ref)
+		}
+	}
+	return nil
+}
+
+// refuse ends the exchange with an answer of our own.
+func (x *exchange) refuse(r *http.Request, ref *refusal) *http.Response {
+	x.ref = ref
+	return ref.response(r, x.exchangeID())
+}
+
+func (x *exchange) exchangeID() string {
+	if x.xid == "" {
+		x.xid = x.p.ids.next()
+	}
+	return x.xid
+}
+
+// outbound makes the client's request one that can be sent: it names the
+// target that was verified, and no field that is meant for this hop.
+func (x *exchange) outbound(r *http.Request) {
+	r.URL.Scheme, r.URL.Host = x.target.scheme(), x.target.authority()
+	keepPath(r)
+	r.Close = false // the client's wish for its own connection
+	if r.ContentLength == 0 {
+		r.Body = http.NoBody
+	}
+	x.cookie = r.Header["Cookie"]
+	x.upgrade = upgradeOf(r.Header)
+	stripHopByHop(r.Header)
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Proxy-") {
+			delete(r.Header, name)
+		}
+	}
+	delete(r.Header, sessionHeader)
+	if _, ok := r.Header["User-Agent"]; !ok {
+		r.Header["User-Agent"] = noUserAgent
+	}
+}
+
+// noUserAgent keeps the Transport from adding its own.
+var noUserAgent = []string{""}
+
+// keepPath sends the path as it came where net/url would write it anew: a
+// signed URL must not change by a byte.
+func keepPath(r *http.Request) {
+	raw := r.RequestURI
+	if scheme := strings.Index(raw, "://"); scheme > 0 && raw[0] != '/' {
+		raw = raw[scheme+len("://"):]
+		slash := strings.IndexByte(raw, '/')
+		if slash < 0 {
+			return
+		}
+		raw = raw[slash:]
+	}
+	raw, _, _ = strings.Cut(raw, "?")
+	// URL.RequestURI puts the scheme before an opaque part with two slashes.
+	if raw != "" && raw[0] == '/' && !strings.HasPrefix(raw, "//") && raw != r.URL.EscapedPath() {
+		r.URL.Opaque = raw
+	}
+}

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// hopByHop are the fields that concern one connection only (RFC 9110 section
+// 7.6.1), and Alt-Svc, which would lead a client past the proxy.
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Alt-Svc",
+}
+
+// stripHopByHop removes the hop-by-hop fields, those named in Connection too.
+// "TE: trailers" stays: gRPC servers insist on it, and we do pass trailers.
+func stripHopByHop(h http.Header) {
+	trailers := httpguts.HeaderValuesContainsToken(h["Te"], "trailers")
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "" {
+				delete(h, name)
+			}
+		}
+	}
+	for _, name := range hopByHop {
+		delete(h, name)
+	}
+	if trailers {
+		h["Te"] = []string{"trailers"}
+	}
+}
+
+// upgradeOf returns the protocol that the fields ask to switch to, or "".
+func upgradeOf(h http.Header) string {
+	if len(h["Upgrade"]) == 0 || !httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade") {
+		return ""
+	}
+	return h["Upgrade"][0]
+}

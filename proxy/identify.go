@@ -1,0 +1,238 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// identity is who sent a request, and which session it asked for.
+type identity struct {
+	client  *client // nil where none are declared, or nobody asked
+	name    string  // of the client; "" unnamed
+	worker  string  // its address unless it names itself
+	session string  // ID of the session, or session.NoneID
+}
+
+// selectors are what a user name, or a port, says.
+type selectors struct {
+	client, worker, session string
+}
+
+// sessionHeader selects a session where a client can send header fields but no
+// credentials.
+const sessionHeader = "X-Proxy-Session"
+
+// identify finds out whose request r is. For each selector the pinned port
+// comes first, then the credentials, then the header.
+func (r *rules) identify(l *config.Listen, req *http.Request) (*identity, *refusal) {
+	remote := remoteIP(req)
+	if !admits(l.From, remote) {
+		return nil, refuse(http.StatusForbidden, "http_request_denied", "address_not_allowed",
+			"This proxy port does not serve your address.")
+	}
+	id := &identity{worker: remote.String(), session: session.DefaultID}
+	pin := selectors{client: l.Client, session: l.Session}
+
+	named, password, given := basicAuth(req.Header.Get("Proxy-Authorization"))
+	sel := selectors{}
+	if given {
+		var ref *refusal
+		if sel, ref = parseUser(named); ref != nil {
+			return nil, ref
+		}
+	}
+	switch {
+	case pin.client != "":
+		id.name = pin.client
+		id.client = r.clients[pin.client]
+	case given:
+		cl, ok := r.verify(sel.client, password)
+		if !ok {
+			return nil, authRequired("The proxy user name or password is wrong.")
+		}
+		id.name, id.client = sel.client, cl
+	case l.Auth == config.AuthAsk:
+		return nil, authRequired("This proxy asks for a user name and a password.")
+	}
+	if sel.worker != "" {
+		id.worker = sel.worker
+	}
+	switch {
+	case pin.session != "":
+		id.session = pin.session
+	case sel.session != "":
+		id.session = sel.session
+	case headerMaySelect(req):
+		if s := req.Header.Get(sessionHeader); s != "" {
+			if !validID(s) {
+				return nil, badSelector(sessionHeader + " must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -")
+			}
+			id.session = s
+		}
+	}
+	return id, nil
+}
+
+// headerMaySelect: a page's script can add header fields to its requests; on
+// CONNECT it can't, and a request without Fetch metadata and Origin is no
+// script's.
+func headerMaySelect(r *http.Request) bool {
+	if r.Method == http.MethodConnect {
+		return true
+	}
+	h := r.Header
+	return len(h["Origin"]) == 0 && len(h["Sec-Fetch-Site"]) == 0 && len(h["Sec-Fetch-Mode"]) == 0 && len(h["Sec-Fetch-Dest"]) == 0
+}
+
+// verify checks a client's password in a time that tells nothing of either.
+func (r *rules) verify(name, password string) (*client, bool) {
+	if r.clients == nil {
+		return nil, true
+	}
+	given := sha256.Sum256([]byte(password))
+	cl := r.clients[name]
+	if cl == nil {
+		var nobody client
+		subtle.ConstantTimeCompare(given[:], nobody.password[:])
+		return nil, false
+	}
+	return cl, subtle.ConstantTimeCompare(given[:], cl.password[:]) == 1
+}
+
+// admit says whether the identity may use the session on the site.
+func (id *identity) admit(s *site) *refusal {
+	if id.client == nil {
+		return nil
+	}
+	if id.client.sites != nil && !id.client.sites[s.Name] {
+		return refuse(http.StatusForbidden, "http_request_denied", "site_not_allowed",
+			fmt.Sprintf("The proxy client %s may not use the site %s.", id.name, s.Name))
+	}
+	if id.client.sessions != nil && id.session != session.NoneID && !anyMatch(id.client.sessions, id.session) {
+		return refuse(http.StatusForbidden, "http_request_denied", "session_not_allowed",
+			fmt.Sprintf("The proxy client %s may not use the session %s.", id.name, id.session))
+	}
+	return nil
+}
+
+// writes says whether the identity may change sessions.
+func (id *identity) writes() bool { return id.client == nil || id.client.Access != config.Read }
+
+const (
+	workerMark  = "-worker-"
+	sessionMark = "-session-"
+)
+
+// parseUser reads <client>[-worker-<id>][-session-<id>]. Each value runs up to
+// the next mark.
+func parseUser(user string) (selectors, *refusal) {
+	var s selectors
+	field, key, rest := &s.client, "", user
+	for {
+		at, mark := nextMark(rest)
+		value := rest
+		if mark != "" {
+			value = rest[:at]
+		}
+		if *field != "" {
+			return s, badSelector(fmt.Sprintf("%s stands twice in the proxy user name", strings.Trim(key, "-")))
+		}
+		if key != "" && !validID(value) {
+			return s, badSelector(fmt.Sprintf("%s in the proxy user name must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -", strings.Trim(key, "-")))
+		}
+		*field = value
+		if mark == "" {
+			return s, nil
+		}
+		key, rest = mark, rest[at+len(mark):]
+		field = &s.worker
+		if mark == sessionMark {
+			field = &s.session
+		}
+	}
+}
+
+func nextMark(s string) (at int, mark string) {
+	w, n := strings.Index(s, workerMark), strings.Index(s, sessionMark)
+	switch {
+	case w >= 0 && (n < 0 || w < n):
+		return w, workerMark
+	case n >= 0:
+		return n, sessionMark
+	}
+	return 0, ""
+}
+
+func validID(s string) bool {
+	if len(s) == 0 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '.', c == '_', c == '~', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// basicAuth reads Basic credentials (RFC 7617). The scheme has no case.
+func basicAuth(h string) (user, password string, ok bool) {
+	scheme, rest, _ := strings.Cut(h, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return "", "", false
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest))
+	if err != nil {
+		return "", "", false
+	}
+	user, password, _ = strings.Cut(string(b), ":")
+	return user, password, true
+}
+
+func authRequired(public string) *refusal {
+	ref := refuse(http.StatusProxyAuthRequired, "http_request_denied", "credentials", public)
+	ref.header = http.Header{"Proxy-Authenticate": {`Basic realm="sessionproxy", charset="UTF-8"`}}
+	return ref
+}
+
+func badSelector(public string) *refusal {
+	return refuse(http.StatusBadRequest, "http_request_error", "selector", public+".")
+}
+
+func admits(from []netip.Prefix, a netip.Addr) bool {
+	if len(from) == 0 {
+		return true
+	}
+	for _, p := range from {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// remoteIP is the client's address without its port. The zero Addr where the
+// listener is no IP listener.
+func remoteIP(r *http.Request) netip.Addr {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap()
+}

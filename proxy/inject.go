@@ -1,0 +1,70 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// inject writes the request's Cookie header from the client's own and the
+// session's cookies. It runs anew for each try, and notes the jar that the
+// request leaves with.
+func (x *exchange) inject(r *http.Request) {
+	if !x.inUse() {
+		return
+	}
+	x.jar = x.load()
+	if !x.site.Cookies.Inject {
+		return
+	}
+	m := session.Merge(x.cookie, session.Request{
+		Host:   x.target.host,
+		Path:   cookiePath(r),
+		Secure: x.target.secure,
+		Whose:  x.whose,
+		Logout: x.logout,
+		Now:    time.Now(),
+	}, x.jar, nil, x.site.policy)
+	x.injected = m.Injected
+	x.site.counts.injected.Add(float64(m.Injected))
+	switch {
+	case m.Header == "":
+		delete(r.Header, "Cookie")
+	case len(x.cookie) == 1 && m.Header == x.cookie[0]:
+		r.Header["Cookie"] = x.cookie
+	default:
+		r.Header["Cookie"] = []string{m.Header}
+	}
+}
+
+// load returns the session's jar: an empty one where the session is absent, or
+// where the store can't say. The request goes on with the client's own cookies
+// then.
+func (x *exchange) load() *session.Jar {
+	jar, err := x.p.store.Load(x, x.key)
+	switch {
+	case err == nil:
+		if err := x.p.store.Renew(x, x.key, x.site.life); err != nil {
+			x.p.storeFailed("renew", err)
+		}
+		return jar
+	case !errors.Is(err, session.ErrNotFound):
+		x.p.storeFailed("load", err)
+	}
+	return emptyJar
+}
+
+var emptyJar = new(session.Jar)
+
+// cookiePath is the path as it is sent, without the query.
+func cookiePath(r *http.Request) string {
+	if r.URL.Opaque != "" {
+		return r.URL.Opaque
+	}
+	if p := r.URL.EscapedPath(); p != "" {
+		return p
+	}
+	return "/"
+}

@@ -1,0 +1,269 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/elazarl/goproxy"
+)
+
+// serve owns a client's connection after its CONNECT. It runs on the goroutine
+// of the front server, and returns when the connection is a tunnel that ended,
+// or the inner server's.
+func (c *connection) serve(_ *http.Request, hijacked net.Conn, _ *goproxy.ProxyCtx) {
+	conn := hijacked.(*clientConn)
+	release, ok := c.p.conns.add(conn)
+	if !ok {
+		conn.Close()
+		c.closeOrigin()
+		return
+	}
+	defer release()
+	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		conn.Close()
+		c.closeOrigin()
+		return
+	}
+	switch {
+	case c.target.ip:
+		c.sniffName(conn)
+	case c.origin != nil:
+		c.tunnel(conn)
+	default:
+		c.sniff(conn)
+	}
+}
+
+// sniff finds out what the client of a declared host speaks. TLS and HTTP are
+// intercepted; anything else, and a client that waits for the server to speak
+// first, gets a blind tunnel.
+func (c *connection) sniff(conn *clientConn) {
+	wait := c.p.timeouts.Sniff
+	if c.target.port == "443" {
+		wait = c.p.timeouts.Header // no server speaks first there
+	}
+	switch err := conn.peek(wait); {
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.target.port != "443":
+		if c.dial() && c.serverSpeaks(conn) {
+			c.tunnel(conn)
+			return
+		}
+		if c.origin == nil || len(conn.ahead) == 0 {
+			conn.Close()
+			c.closeOrigin()
+			return
+		}
+		c.closeOrigin() // the client was only slow
+	case err != nil:
+		conn.Close()
+		return
+	}
+	switch {
+	case conn.ahead[0] == tlsHandshake:
+		c.intercept(conn)
+	case looksLikeHTTP(conn.ahead):
+		c.p.hand(conn)
+	case c.dial():
+		c.tunnel(conn)
+	default:
+		conn.Close()
+	}
+}
+
+// serverSpeaks waits until either side sends a byte, and says whether it was
+// the server. A client's byte stands in conn.ahead then.
+func (c *connection) serverSpeaks(conn *clientConn) bool {
+	origin := &clientConn{Conn: c.origin}
+	c.origin = origin
+	client := make(chan error, 1)
+	server := make(chan error, 1)
+	go func() { client <- conn.peek(c.p.timeouts.Idle) }()
+	go func() { server <- origin.peek(c.p.timeouts.Idle) }()
+	var first bool
+	select {
+	case <-client:
+	case err := <-server:
+		first = err == nil
+		server <- err
+	}
+	// The other read is cut short; what it may have read by then is kept.
+	interrupt(conn, client)
+	interrupt(origin, server)
+	return first
+}
+
+// interrupt ends a peek under way on conn and waits for it.
+func interrupt(conn net.Conn, done chan error) {
+	conn.SetReadDeadline(time.Unix(1, 0))
+	select {
+	case <-done:
+	case <-time.After(time.Minute): // unreachable: a deadline ends every read
+	}
+	conn.SetReadDeadline(time.Time{})
+}
+
+// sniffName serves a CONNECT to an IP: where the client speaks TLS, the name
+// in its hello decides, and is intercepted where a site declares it.
+func (c *connection) sniffName(conn *clientConn) {
+	if conn.peek(c.p.timeouts.Sniff) == nil && conn.ahead[0] == tlsHandshake {
+		name := conn.helloName(c.p.timeouts.Handshake)
+		if name == "" {
+			name = c.target.host
+		}
+		t, ref := newTarget(name, c.target.port, true)
+		switch {
+		case ref == nil && c.p.rules.Load().site(t.host, t.port) != nil:
+			c.closeOrigin()
+			c.intercept(conn)
+		case c.origin != nil || c.dial():
+			c.tunnel(conn)
+		default:
+			conn.Close()
+		}
+		return
+	}
+	if c.origin == nil { // the address itself is declared
+		c.sniff(conn)
+		return
+	}
+	c.tunnel(conn)
+}
+
+// intercept shakes hands with our own leaf and gives the connection to the
+// inner server.
+func (c *connection) intercept(conn *clientConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.p.timeouts.Handshake)
+	defer cancel()
+	tc := tls.Server(conn, c.p.tls)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		c.p.alerts.failed(c.id, c.target.host, err)
+		tc.Close()
+		return
+	}
+	c.p.alerts.succeeded(c.id)
+	c.sni = tc.ConnectionState().ServerName
+	c.target.secure = true
+	if c.target.ip && c.sni != "" {
+		if t, ref := newTarget(c.sni, c.target.port, true); ref == nil {
+			c.target = t
+		}
+	}
+	c.p.hand(tc)
+}
+
+// leaf picks the certificate of a handshake: by the name that the client asks
+// for, else by the host of its CONNECT.
+func (p *Proxy) leaf(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	host := hello.ServerName
+	if cc, ok := hello.Conn.(*clientConn); ok && host == "" {
+		host = cc.c.target.host
+	}
+	t, ref := newTarget(host, "443", true)
+	if ref != nil {
+		return nil, fmt.Errorf("sign leaf for %q: no host name", host)
+	}
+	return p.certs.Leaf(hello.Context(), t.host)
+}
+
+// newInner is the server of all decrypted connections.
+func (p *Proxy) newInner() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	return &http.Server{
+		Handler:           http.HandlerFunc(p.serveInner),
+		ReadHeaderTimeout: p.timeouts.Header,
+		IdleTimeout:       p.timeouts.Idle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          serverLog(p.log),
+		Protocols:         protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          128, // browsers open up to 100
+			MaxReceiveBufferPerConnection: 1 << 20,
+			MaxReceiveBufferPerStream:     256 << 10,
+		},
+		// "OPTIONS *" is the origin's to answer.
+		DisableGeneralOptionsHandler: true,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if tc, ok := conn.(*tls.Conn); ok {
+				conn = tc.NetConn()
+			}
+			return context.WithValue(ctx, connectionKey{}, conn.(*clientConn).c)
+		},
+	}
+}
+
+// serveInner takes the requests of intercepted connections.
+func (p *Proxy) serveInner(w http.ResponseWriter, r *http.Request) {
+	c := r.Context().Value(connectionKey{}).(*connection)
+	m := modeH1
+	if r.ProtoMajor == 2 {
+		m = modeH2
+	}
+	p.exchange(w, r, m, c.id, c.target)
+}
+
+// hand gives a connection to the inner server.
+func (p *Proxy) hand(conn net.Conn) {
+	select {
+	case p.decrypted <- conn:
+	case <-p.conns.done():
+		conn.Close()
+	}
+}
+
+// handover is the inner server's listener.
+type handover struct {
+	conns <-chan net.Conn
+	done  <-chan struct{} // the proxy is closing
+	stop  chan struct{}
+}
+
+func newHandover(conns <-chan net.Conn, done <-chan struct{}) *handover {
+	return &handover{conns: conns, done: done, stop: make(chan struct{})}
+}
+
+func (h *handover) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.stop:
+	case <-h.done:
+	}
+	return nil, net.ErrClosed
+}
+
+func (h *handover) Close() error   { close(h.stop); return nil } // http.Server closes it once
+func (h *handover) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (c *connection) closeOrigin() {
+	if c.origin != nil {
+		c.origin.Close()
+		c.origin = nil
+	}
+}
+
+const tlsHandshake = 0x16 // record type of a ClientHello
+
+// looksLikeHTTP tells a request line from other protocols in which the client
+// speaks first. "SSH-2.0-…" is none.
+func looksLikeHTTP(b []byte) bool {
+	method, rest, ok := bytes.Cut(b, []byte(" "))
+	if !ok || len(method) == 0 || len(method) > 20 || bytes.Equal(method, []byte("PRI")) {
+		return false
+	}
+	for _, c := range method {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return len(rest) > 0 && (rest[0] == '/' || rest[0] == '*' || rest[0] == 'h')
+}

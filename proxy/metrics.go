@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// metrics are the proxy's own. Labels are bounded: a site's name, never a
+// host, a client's value or a cookie's name.
+type metrics struct {
+	exchanges   *prometheus.CounterVec
+	seconds     *prometheus.HistogramVec
+	overhead    *prometheus.HistogramVec
+	injected    *prometheus.CounterVec
+	captured    *prometheus.CounterVec
+	refused     *prometheus.CounterVec
+	storeErrors *prometheus.CounterVec
+	none        *siteCounts // of exchanges outside any site
+}
+
+// siteCounts are the metrics of one site, looked up once.
+type siteCounts struct {
+	name     string
+	seconds  prometheus.Observer
+	overhead prometheus.Observer
+	injected prometheus.Counter
+	m        *metrics
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	buckets := prometheus.ExponentialBuckets(0.0001, 4, 10) // 100 µs … 26 s
+	m := &metrics{
+		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_exchanges_total", Help: "Requests served, and tunnels that ended."}, []string{"site", "mode", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sessionproxy_exchange_seconds", Help: "Time from a request's head to the end of its response.", Buckets: buckets}, []string{"site"}),
+		overhead: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sessionproxy_overhead_seconds", Help: "The same, less the wait for the origin's response head.", Buckets: buckets}, []string{"site"}),
+		injected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_cookies_injected_total", Help: "Cookies of sessions that requests left with."}, []string{"site"}),
+		captured: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_cookies_captured_total", Help: "Set-Cookie lines that belong to sessions, by what became of them."}, []string{"site", "kind"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_cookies_refused_total", Help: "Set-Cookie lines that no browser would store either, by reason."}, []string{"reason"}),
+		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_store_errors_total", Help: "Calls of the session store that failed."}, []string{"op"}),
+	}
+	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors)
+	m.none = m.site("")
+	return m
+}
+
+func (m *metrics) site(name string) *siteCounts {
+	return &siteCounts{
+		name: name, m: m,
+		seconds:  m.seconds.WithLabelValues(name),
+		overhead: m.overhead.WithLabelValues(name),
+		injected: m.injected.WithLabelValues(name),
+	}
+}
+
+func (m *metrics) exchange(s *site, mo mode, outcome string, took, overhead time.Duration) {
+	c := m.none
+	if s != nil {
+		c = s.counts
+	}
+	m.exchanges.WithLabelValues(c.name, string(mo), outcome).Inc()
+	if mo != modeTunnel {
+		c.seconds.Observe(took.Seconds())
+		c.overhead.Observe(overhead.Seconds())
+	}
+}
+
+// capture counts what became of a session's Set-Cookie line.
+func (c *siteCounts) capture(o session.Outcome, deletes bool) {
+	kind := "set"
+	switch {
+	case o == session.Unchanged:
+		kind = "unchanged"
+	case o == session.Late:
+		kind = "late"
+	case o == session.Revoked:
+		kind = "revoked"
+	case o == session.Evicted:
+		kind = "evicted"
+	case deletes:
+		kind = "deleted"
+	}
+	c.m.captured.WithLabelValues(c.name, kind).Inc()
+}
+
+// refuse counts a line that is no cookie.
+func (m *metrics) refuse(err error) {
+	var reason session.Refusal
+	if errors.As(err, &reason) {
+		m.refused.WithLabelValues(string(reason)).Inc()
+	}
+}

@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/elazarl/goproxy"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// CertSource makes the certificates that intercepted clients are shown.
+type CertSource interface {
+	// Leaf returns a certificate for host: a lower-case A-label or an IP.
+	Leaf(ctx context.Context, host string) (*tls.Certificate, error)
+}
+
+// Options are the parts a Proxy is made of. All but Timeouts are needed.
+type Options struct {
+	Config   *config.Config
+	Store    session.Store
+	Certs    CertSource
+	CA       []byte // PEM of the authority behind Certs, given out at sessionproxy.internal
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+	Timeouts Timeouts
+}
+
+// Proxy is a forward proxy that injects shared sessions. Make it with New.
+type Proxy struct {
+	store    session.Store
+	certs    CertSource
+	ca       []byte
+	log      *slog.Logger
+	metrics  *metrics
+	timeouts Timeouts
+
+	rules    atomic.Pointer[rules]
+	engine   *goproxy.ProxyHttpServer
+	pool     *transports
+	browsers *browsers
+	alerts   *alerts
+	ids      ids
+	conns    *tracked    // hijacked connections
+	own      own         // addresses that nobody reaches through us
+	tls      *tls.Config // towards clients; one, so that sessions resume
+
+	inner     *http.Server   // serves the decrypted connections
+	decrypted chan net.Conn  // from intercept to inner
+	innerDone sync.WaitGroup // inner's accept loop
+
+	mu     sync.Mutex // guards what follows
+	fronts []*http.Server
+	closed bool
+}
+
+// New makes a proxy. It serves nothing until Serve is called.
+func New(o Options) (*Proxy, error) {
+	p := &Proxy{
+		store:     o.Store,
+		certs:     o.Certs,
+		ca:        o.CA,
+		log:       o.Log,
+		metrics:   newMetrics(o.Metrics),
+		timeouts:  o.Timeouts.withDefaults(),
+		browsers:  newBrowsers(),
+		alerts:    newAlerts(o.Log),
+		ids:       newIDs(),
+		conns:     newTracked(),
+		decrypted: make(chan net.Conn),
+	}
+	p.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: p.leaf}
+	p.pool = newTransports(p.dialDirect, p.timeouts)
+	r, err := compile(o.Config, nil, p.metrics)
+	if err != nil {
+		return nil, err
+	}
+	p.rules.Store(r)
+	p.engine = p.newEngine()
+	p.inner = p.newInner()
+	p.innerDone.Go(func() {
+		if err := p.inner.Serve(newHandover(p.decrypted, p.conns.done())); !errors.Is(err, http.ErrServerClosed) {
+			p.log.Error("serve decrypted connections", "err", err)
+		}
+	})
+	return p, nil
+}
+
+// newEngine is goproxy with our hooks, and without its defaults that look at
+// the environment, rewrite headers or write to the standard logger.
+func (p *Proxy) newEngine() *goproxy.ProxyHttpServer {
+	e := goproxy.NewProxyHttpServer()
+	e.Logger = engineLog{p.log}
+	e.ConnectDial = nil // would obey HTTPS_PROXY
+	e.Tr = &http.Transport{Proxy: nil, DialContext: p.dialDirect}
+	e.KeepAcceptEncoding = true
+	e.OnRequest().HandleConnectFunc(hijackConnect)
+	e.OnRequest().DoFunc(func(r *http.Request, ctx *goproxy.ProxyCtx) (*http.Request, *http.Response) {
+		x := exchangeOf(r)
+		ctx.RoundTripper = x
+		return r, x.enter(r)
+	})
+	return e
+}
+
+// Reload puts a new configuration in force for new requests, all at once. What
+// needs a restart stays as it was (see [config.Config.NeedsRestart]). On an
+// error the old one stays.
+func (p *Proxy) Reload(c *config.Config) error {
+	r, err := compile(c, p.rules.Load(), p.metrics)
+	if err != nil {
+		return err
+	}
+	p.rules.Store(r)
+	p.pool.keep(r.origins())
+	return nil
+}
+
+// Serve accepts clients on ln, which l describes, until Shutdown. For an HTTPS
+// proxy port ln yields TLS connections.
+func (p *Proxy) Serve(ln net.Listener, l config.Listen) error {
+	front := &http.Server{
+		Handler:           p.front(l),
+		ReadHeaderTimeout: p.timeouts.Header,
+		IdleTimeout:       p.timeouts.Idle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          serverLog(p.log),
+		// HTTP/1.1 only: a CONNECT in an HTTP/2 stream has no connection to hijack.
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return http.ErrServerClosed
+	}
+	p.fronts = append(p.fronts, front)
+	p.mu.Unlock()
+	p.Protect(ln.Addr())
+	if err := front.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Protect makes an address of ours unreachable through the proxy, by whatever
+// name a client calls it. Serve protects its own.
+func (p *Proxy) Protect(a net.Addr) { p.own.add(a) }
+
+// Shutdown stops accepting, lets requests under way finish until ctx ends, and
+// then closes what is left, tunnels and WebSockets included.
+func (p *Proxy) Shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	fronts := p.fronts
+	p.mu.Unlock()
+
+	var errs []error
+	for _, f := range fronts {
+		errs = append(errs, f.Shutdown(ctx))
+	}
+	errs = append(errs, p.inner.Shutdown(ctx))
+	if ctx.Err() != nil {
+		for _, f := range fronts {
+			f.Close()
+		}
+		p.inner.Close()
+	}
+	p.conns.close()
+	p.innerDone.Wait()
+	p.pool.close()
+	p.alerts.close()
+	return errors.Join(errs...)
+}
+
+// Timeouts bound each phase in which a peer may be silent. Bodies are never
+// bounded as a whole: a slow download is not an error.
+type Timeouts struct {
+	Dial         time.Duration // TCP connect, DNS included; 10 s
+	Handshake    time.Duration // TLS, either side; 10 s
+	Header       time.Duration // a client's request head; 30 s
+	ResponseHead time.Duration // from the last byte of the request to the origin's head; 5 min, since long polls are slow
+	Idle         time.Duration // a keep-alive connection without a request; 3 min
+	Sniff        time.Duration // for a client to speak first in a tunnel; 300 ms
+	Tunnel       time.Duration // a tunnel or WebSocket on which neither side speaks; 1 h
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&t.Dial, 10 * time.Second},
+		{&t.Handshake, 10 * time.Second},
+		{&t.Header, 30 * time.Second},
+		{&t.ResponseHead, 5 * time.Minute},
+		{&t.Idle, 3 * time.Minute},
+		{&t.Sniff, 300 * time.Millisecond},
+		{&t.Tunnel, time.Hour},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return t
+}
+
+// maxHeaderBytes bounds a request's head: several times what browsers send,
+// and what origins take.
+const maxHeaderBytes = 64 << 10

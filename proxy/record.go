@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// record writes the exchange's one line, and counts it.
+func (x *exchange) record() {
+	took := time.Since(x.start)
+	level, outcome := slog.LevelInfo, x.outcome()
+	if outcome == "failed" || outcome == "broken" {
+		level = slog.LevelWarn
+	}
+	overhead := took
+	if !x.got.IsZero() {
+		overhead = took - x.got.Sub(x.sent) // the origin's part, up to its head
+	}
+	site := ""
+	if x.site != nil {
+		site = x.site.Name
+	}
+	x.p.metrics.exchange(x.site, x.mode, outcome, took, overhead)
+	if !x.p.log.Enabled(x, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 16)
+	attrs = append(attrs,
+		slog.String("id", x.exchangeID()),
+		slog.String("client", x.id.name),
+		slog.String("worker", x.id.worker),
+		slog.String("site", site))
+	if x.inUse() {
+		attrs = append(attrs, slog.String("session", x.id.session))
+	}
+	attrs = append(attrs,
+		slog.String("mode", string(x.mode)),
+		slog.String("method", x.method),
+		slog.String("host", x.target.host),
+		slog.Int("status", x.status),
+		slog.String("outcome", outcome),
+		slog.Int64("bytes", x.relay.sent),
+		slog.Int("injected", x.injected),
+		slog.Int("captured", x.captured),
+		slog.Duration("took", took))
+	if x.ref != nil {
+		attrs = append(attrs, slog.String("refused", x.ref.code))
+	}
+	if x.err != nil {
+		attrs = append(attrs, slog.Any("err", x.err))
+	}
+	x.p.log.LogAttrs(context.WithoutCancel(x), level, "exchange", attrs...)
+}
+
+// outcome is the metric's label: few values, none from a client.
+func (x *exchange) outcome() string {
+	switch {
+	case x.ref != nil && x.ref.status == statusClientGone, x.relay.gone != nil:
+		return "client_gone"
+	case x.ref != nil && x.ref.cause != nil:
+		return "failed"
+	case x.ref != nil:
+		return "refused"
+	case x.relay.broken != nil:
+		return "broken"
+	}
+	return "ok"
+}
+
+// recordTunnel is the record of a blind tunnel.
+func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err error) {
+	took := time.Since(start)
+	outcome, level := "ok", slog.LevelInfo
+	if err != nil {
+		outcome, level = "broken", slog.LevelWarn
+	}
+	p.metrics.exchange(nil, modeTunnel, outcome, took, 0)
+	attrs := []slog.Attr{
+		slog.String("id", p.ids.next()),
+		slog.String("client", c.id.name),
+		slog.String("worker", c.id.worker),
+		slog.String("mode", string(modeTunnel)),
+		slog.String("method", http.MethodConnect),
+		slog.String("host", c.target.host),
+		slog.String("outcome", outcome),
+		slog.Int64("sent", up),
+		slog.Int64("bytes", down),
+		slog.Duration("took", took),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.Any("err", err))
+	}
+	p.log.LogAttrs(context.Background(), level, "exchange", attrs...)
+}
+
+// recordRefusal is the record of a request that was refused at the door.
+func (p *Proxy) recordRefusal(r *http.Request, id string, ref *refusal) {
+	outcome, m := "refused", modePlain
+	if ref.cause != nil {
+		outcome = "failed"
+	}
+	if r.Method == http.MethodConnect {
+		m = modeTunnel
+	}
+	p.metrics.exchange(nil, m, outcome, 0, 0)
+	attrs := []slog.Attr{
+		slog.String("id", id),
+		slog.String("worker", remoteIP(r).String()),
+		slog.String("mode", string(m)),
+		slog.String("method", r.Method),
+		slog.String("host", r.URL.Hostname()),
+		slog.Int("status", ref.status),
+		slog.String("outcome", outcome),
+		slog.String("refused", ref.code),
+	}
+	if ref.cause != nil {
+		attrs = append(attrs, slog.Any("err", ref.cause))
+	}
+	p.log.LogAttrs(r.Context(), slog.LevelInfo, "exchange", attrs...)
+}
+
+// storeFailed is the one place that tells of a failing store.
+func (p *Proxy) storeFailed(op string, err error) {
+	p.metrics.storeErrors.WithLabelValues(op).Inc()
+	p.log.Warn("store", "op", op, "err", err)
+}
+
+// ids names exchanges: a prefix of this process, and a number.
+type ids struct {
+	prefix string
+	last   *atomic.Uint64
+}
+
+func newIDs() ids {
+	var b [4]byte
+	rand.Read(b[:])
+	return ids{prefix: hex.EncodeToString(b[:]) + "-", last: new(atomic.Uint64)}
+}
+
+func (i ids) next() string { return i.prefix + strconv.FormatUint(i.last.Add(1), 36) }
+
+// engineLog takes what goproxy prints. All of it is told better elsewhere, so
+// it is for debugging only.
+type engineLog struct{ log *slog.Logger }
+
+func (l engineLog) Printf(format string, v ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("engine", "says", strings.TrimSpace(fmt.Sprintf(format, v...)))
+	}
+}
+
+// serverLog takes what net/http prints: broken clients, mostly.
+func serverLog(l *slog.Logger) *log.Logger {
+	return slog.NewLogLogger(l.Handler().WithAttrs([]slog.Attr{slog.String("part", "http server")}), slog.LevelDebug)
+}

@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// rules are a configuration made ready for the road. They never change; a
+// reload makes new ones, and an exchange keeps those it began with.
+type rules struct {
+	undeclared config.Undeclared
+	clients    map[string]*client // nil: any name is a client
+	sites      []*site
+	exact      map[hostPort]*site
+	wildcard   map[hostPort]*site // host without "*."
+	direct     *origin            // of hosts that no site declares
+}
+
+// hostPort is a pattern's host, and its port or "".
+type hostPort struct{ host, port string }
+
+// site is one declared site.
+type site struct {
+	config.Site
+	policy *session.Policy
+	life   session.Life
+	logout []glob
+	origin *origin
+	counts *siteCounts
+}
+
+// client is one declared principal.
+type client struct {
+	config.Client
+	password [sha256.Size]byte
+	sites    map[string]bool // by name; nil: all
+	sessions []glob          // nil: all
+}
+
+// compile makes rules of c. Parts that did not change are taken from old, so
+// that a reload keeps warm connections.
+func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
+	r := &rules{
+		undeclared: c.Undeclared,
+		exact:      map[hostPort]*site{},
+		wildcard:   map[hostPort]*site{},
+		direct:     &origin{},
+	}
+	if old != nil {
+		r.direct = old.direct
+	}
+	for _, cs := range c.Sites {
+		s := &site{
+			Site:   cs,
+			policy: session.NewPolicy(cs.Cookies.Share, cs.Cookies.Private, cs.Cookies.Precedence == config.ClientWins),
+			life:   session.Life{Idle: cs.Cookies.TTL, Max: cs.Cookies.MaxAge},
+			logout: globs(cs.Cookies.ProtectLogout),
+			counts: m.site(cs.Name),
+		}
+		var err error
+		if s.origin, err = openOrigin(cs.Origin, old.originLike(cs.Name)); err != nil {
+			return nil, fmt.Errorf("site %s: %w", cs.Name, err)
+		}
+		for _, p := range cs.Patterns {
+			table := r.exact
+			if p.Wildcard {
+				table = r.wildcard
+			}
+			table[hostPort{p.Host, p.Port}] = s
+		}
+		r.sites = append(r.sites, s)
+	}
+	if len(c.Clients) > 0 {
+		r.clients = make(map[string]*client, len(c.Clients))
+	}
+	for _, cc := range c.Clients {
+		cl := &client{Client: cc, password: sha256.Sum256([]byte(cc.Password)), sessions: globs(cc.Sessions)}
+		if len(cc.Sites) > 0 {
+			cl.sites = make(map[string]bool, len(cc.Sites))
+			for _, name := range cc.Sites {
+				cl.sites[name] = true
+			}
+		}
+		r.clients[cc.Name] = cl
+	}
+	return r, nil
+}
+
+// site returns the site that declares host, or nil. Exact patterns beat
+// wildcards, longer wildcards shorter ones, and at the same host one with the
+// port beats one without.
+func (r *rules) site(host, port string) *site {
+	host = strings.TrimSuffix(host, ".")
+	if s := lookup(r.exact, host, port); s != nil {
+		return s
+	}
+	for {
+		dot := strings.IndexByte(host, '.')
+		if dot < 0 {
+			return nil
+		}
+		host = host[dot+1:]
+		if s := lookup(r.wildcard, host, port); s != nil {
+			return s
+		}
+	}
+}
+
+func lookup(table map[hostPort]*site, host, port string) *site {
+	if s := table[hostPort{host, port}]; s != nil {
+		return s
+	}
+	return table[hostPort{host: host}]
+}
+
+// originLike returns what the old rules hold for the site of that name.
+func (r *rules) originLike(name string) *origin {
+	if r == nil {
+		return nil
+	}
+	for _, s := range r.sites {
+		if s.Name == name {
+			return s.origin
+		}
+	}
+	return nil
+}
+
+// origins returns all origins in use.
+func (r *rules) origins() map[*origin]bool {
+	set := map[*origin]bool{r.direct: true}
+	for _, s := range r.sites {
+		set[s.origin] = true
+	}
+	return set
+}
+
+// glob is a pattern in which "*" stands for any run of bytes.
+type glob string
+
+func globs(patterns []string) []glob {
+	var gs []glob
+	for _, p := range patterns {
+		gs = append(gs, glob(p))
+	}
+	return gs
+}
+
+func anyMatch(gs []glob, s string) bool {
+	for _, g := range gs {
+		if g.match(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// match is linear in the pattern times the text in the worst case: on a
+// mismatch it returns only to the last star.
+func (g glob) match(s string) bool {
+	p, i, star, mark := 0, 0, -1, 0
+	for i < len(s) {
+		switch {
+		case p < len(g) && g[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(g) && g[p] == s[i]:
+			p++
+			i++
+		case star >= 0:
+			mark++
+			p, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	for p < len(g) && g[p] == '*' {
+		p++
+	}
+	return p == len(g)
+}

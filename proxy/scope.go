@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// scope decides what the request may have: which site it belongs to, whose
+// request it is, and that its Host is the one that was verified.
+func (x *exchange) scope(r *http.Request) *refusal {
+	if r.Method == http.MethodConnect {
+		return refuse(http.StatusMethodNotAllowed, "http_request_denied", "nested_connect", "A tunnel in a tunnel is not served here.")
+	}
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && x.target.secure && c.sni != "" && !x.target.names(c.sni) {
+		return misdirected("The TLS server name differs from the host of the CONNECT.")
+	}
+	if r.Host != "" && !x.target.names(r.Host) {
+		return misdirected("The Host field differs from the host of this connection.")
+	}
+	x.site = x.rules.site(x.target.host, x.target.port)
+	if x.site == nil {
+		if x.rules.undeclared == config.Refuse {
+			return undeclared(x.target.host)
+		}
+		return nil
+	}
+	if ref := x.id.admit(x.site); ref != nil {
+		return ref
+	}
+	if r.Method == http.MethodTrace {
+		// It would read the shared cookies back to the client.
+		return refuse(http.StatusMethodNotAllowed, "http_request_denied", "trace", "TRACE is not served for this site.")
+	}
+	if x.site.Origin.HTTPSOnly && !x.target.secure {
+		ref := refuse(http.StatusTemporaryRedirect, "", "https_only", "This site is served over https only.")
+		ref.header = http.Header{"Location": {"https://" + x.target.authority() + r.URL.RequestURI()}}
+		return ref
+	}
+	for name, value := range x.site.Headers {
+		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
+	}
+	x.whose = session.WhoseRequest(x.evidence(r))
+	x.key = session.Key{Site: x.site.Key, ID: x.id.session}
+	x.logout = anyMatch(x.site.logout, requestURI(r.URL))
+	return nil
+}
+
+// requestURI is the path and query in lower case, as protect_logout sees them.
+func requestURI(u *url.URL) string { return strings.ToLower(u.RequestURI()) }
+
+// evidence gathers what tells whose request it is, and remembers clients that
+// are browsers: to plain http sites they send no Fetch metadata.
+func (x *exchange) evidence(r *http.Request) session.Evidence {
+	h := r.Header
+	e := session.Evidence{
+		Method: r.Method, Secure: x.target.secure, Host: x.target.host,
+		WebSocket: strings.EqualFold(x.upgrade, "websocket"),
+		FetchSite: first(h, "Sec-Fetch-Site"), FetchMode: first(h, "Sec-Fetch-Mode"), FetchDest: first(h, "Sec-Fetch-Dest"),
+		Origin: first(h, "Origin"), Referer: first(h, "Referer"),
+		UpgradeInsecureRequests: first(h, "Upgrade-Insecure-Requests") != "",
+	}
+	agent := first(h, "User-Agent")
+	if e.FetchSite != "" {
+		x.p.browsers.add(x.id.name, agent)
+	} else {
+		e.Browser = x.p.browsers.has(x.id.name, agent)
+	}
+	return e
+}
+
+// inUse says whether the exchange takes part in a session.
+func (x *exchange) inUse() bool { return x.site != nil && x.id.session != session.NoneID }
+
+func misdirected(public string) *refusal {
+	return refuse(http.StatusMisdirectedRequest, "http_request_error", "misdirected", public)
+}
+
+// first is h.Get for a canonical name, without the canonicalization.
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// target is where a request goes.
+type target struct {
+	host   string // canonical: what TLS verifies, and what cookies go by
+	port   string
+	secure bool // https
+	ip     bool // host is an IP literal
+}
+
+func (t target) addr() string { return net.JoinHostPort(t.host, t.port) }
+
+func (t target) scheme() string {
+	if t.secure {
+		return "https"
+	}
+	return "http"
+}
+
+// authority is the URL's host: without the port where it is the scheme's own.
+func (t target) authority() string {
+	if t.secure && t.port == "443" || !t.secure && t.port == "80" {
+		if strings.Contains(t.host, ":") {
+			return "[" + t.host + "]"
+		}
+		return t.host
+	}
+	return t.addr()
+}
+
+// internalHost is a name that only this proxy answers.
+const internalHost = "sessionproxy.internal"
+
+// connectTarget reads the authority of a CONNECT (RFC 9110 section 9.3.6). It
+// takes the request line as it came: net/http would drop a userinfo from it.
+func connectTarget(r *http.Request) (target, *refusal) {
+	host, port, err := net.SplitHostPort(r.RequestURI)
+	if err != nil {
+		return target{}, badTarget("CONNECT wants HOST:PORT.")
+	}
+	return newTarget(host, port, false)
+}
+
+// plainTarget reads the absolute URL of a request outside a tunnel. An https
+// URL is for old clients that leave TLS to the proxy.
+func plainTarget(u *url.URL) (target, *refusal) {
+	var secure bool
+	port := "80"
+	switch u.Scheme {
+	case "http":
+	case "https":
+		secure, port = true, "443"
+	default:
+		return target{}, badTarget("This proxy speaks http and https, no other scheme.")
+	}
+	if u.User != nil {
+		return target{}, badTarget("The URL must hold no user name.")
+	}
+	if p := u.Port(); p != "" {
+		port = p
+	}
+	return newTarget(u.Hostname(), port, secure)
+}
+
+func newTarget(host, port string, secure bool) (target, *refusal) {
+	canonical, ok := session.CanonicalHost(host)
+	if !ok {
+		return target{}, badTarget("That is no host name.")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return target{}, badTarget("The port must be a number from 1 to 65535.")
+	} else {
+		port = strconv.FormatUint(n, 10)
+	}
+	_, err := netip.ParseAddr(canonical)
+	return target{host: canonical, port: port, secure: secure, ip: err == nil}, nil
+}
+
+func badTarget(public string) *refusal {
+	return refuse(http.StatusBadRequest, "http_request_error", "target", public)
+}
+
+// names says whether a Host field or an SNI means t's host. Ports and a final
+// dot make no difference.
+func (t target) names(hostport string) bool {
+	if hostport == t.host {
+		return true
+	}
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	canonical, ok := session.CanonicalHost(host)
+	return ok && strings.TrimSuffix(canonical, ".") == strings.TrimSuffix(t.host, ".")
+}

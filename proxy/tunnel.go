@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// clientConn is a client's connection after its CONNECT. It replays what was
+// read ahead, and knows its connection for the inner server.
+type clientConn struct {
+	net.Conn
+	c     *connection
+	ahead []byte
+}
+
+func (c *clientConn) Read(b []byte) (int, error) {
+	if len(c.ahead) > 0 {
+		n := copy(b, c.ahead)
+		if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+			c.ahead = nil
+		}
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
+
+// CloseWrite ends one direction.
+func (c *clientConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// peek waits up to d for the peer's first bytes, and keeps them in c.ahead.
+func (c *clientConn) peek(d time.Duration) error {
+	if len(c.ahead) > 0 {
+		return nil
+	}
+	c.Conn.SetReadDeadline(time.Now().Add(d))
+	defer c.Conn.SetReadDeadline(time.Time{})
+	b := make([]byte, 2048) // a ClientHello fits
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.ahead = b[:n]
+		return nil
+	}
+	return err
+}
+
+// helloName reads the client's TLS hello and returns the name in it, if any.
+// The hello stays in c.ahead.
+func (c *clientConn) helloName(d time.Duration) (name string) {
+	c.Conn.SetReadDeadline(time.Now().Add(d))
+	defer c.Conn.SetReadDeadline(time.Time{})
+	spy := &spyConn{Conn: c.Conn, ahead: c.ahead}
+	// The handshake is given up as soon as the hello is read.
+	_ = tls.Server(spy, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		name = h.ServerName
+		return nil, errors.New("hello seen")
+	}}).Handshake()
+	c.ahead = append(spy.seen, spy.ahead...)
+	return name
+}
+
+// spyConn lets a TLS server read a hello and answer nothing.
+type spyConn struct {
+	net.Conn
+	ahead, seen []byte
+}
+
+func (s *spyConn) Read(b []byte) (n int, err error) {
+	if len(s.ahead) > 0 {
+		n = copy(b, s.ahead)
+		s.ahead = s.ahead[n:]
+	} else {
+		n, err = s.Conn.Read(b)
+	}
+	s.seen = append(s.seen, b[:n]...)
+	return n, err
+}
+
+func (s *spyConn) Write(b []byte) (int, error) { return len(b), nil }
+
+// dial connects to the origin for a blind tunnel to a declared host.
+func (c *connection) dial() bool {
+	s := c.p.rules.Load().site(c.target.host, c.target.port)
+	addr := c.target.addr()
+	if s != nil {
+		addr = s.origin.dialAddr(addr)
+	}
+	origin, err := c.p.dialDirect(context.Background(), "tcp", addr)
+	if err != nil {
+		c.p.recordTunnel(c, time.Now(), 0, 0, err)
+		return false
+	}
+	c.origin = origin
+	return true
+}
+
+// tunnel copies between the client and c.origin until both have stopped, and
+// records it.
+func (c *connection) tunnel(conn net.Conn) {
+	start := time.Now()
+	defer conn.Close()
+	defer c.closeOrigin()
+	release, ok := c.p.conns.add(c.origin)
+	if !ok {
+		return
+	}
+	defer release()
+	up, down, err := pipe(conn, c.origin, c.p.timeouts.Tunnel)
+	c.p.recordTunnel(c, start, up, down, err)
+}
+
+// pipe copies both ways until both sides have stopped sending, one failed, or
+// neither sent a byte for idle. It closes neither.
+func pipe(client, server io.ReadWriteCloser, idle time.Duration) (up, down int64, err error) {
+	var upErr, downErr error
+	var wg sync.WaitGroup
+	alive := newWatch(idle, func() { client.Close(); server.Close() })
+	defer alive.stop()
+	one := func(dst, src io.ReadWriteCloser, n *int64, err *error) {
+		if *n, *err = copyAlive(dst, src, alive); *err == nil {
+			*err = closeWrite(dst)
+		}
+		if *err != nil { // nothing more can arrive: free the other direction
+			client.Close()
+			server.Close()
+		}
+	}
+	wg.Go(func() { one(server, client, &up, &upErr) })
+	wg.Go(func() { one(client, server, &down, &downErr) })
+	wg.Wait()
+	if err := errors.Join(upErr, downErr); !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrClosed) {
+		return up, down, err
+	}
+	return up, down, nil
+}
+
+func copyAlive(dst io.Writer, src io.Reader, alive *watch) (n int64, err error) {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	for {
+		r, err := src.Read(buf[:])
+		if r > 0 {
+			alive.touch()
+			w, werr := dst.Write(buf[:r])
+			n += int64(w)
+			if werr != nil {
+				return n, werr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// bufferSize is one and a half TLS records: less makes small writes of large
+// bodies, more is memory that idle streams hold.
+const bufferSize = 32 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// closeWrite ends one direction, or both where the connection can't do one.
+func closeWrite(c io.Closer) error {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return c.Close()
+}
+
+// lingerClose ends a connection so that the peer can still read what was
+// written: a plain close with unread input would reset it.
+func lingerClose(conn net.Conn) {
+	if closeWrite(conn) == nil {
+		conn.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 256<<10))
+	}
+}
