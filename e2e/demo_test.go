@@ -1,0 +1,79 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestTheDemosLinesRunAsPrinted(t *testing.T) {
+	i := start(t, "demo")
+	waitUntil(t, "introduced", func() bool { return strings.Contains(i.stdout.String(), "Ctrl-C") })
+	var script []string
+	for line := range strings.Lines(i.stdout.String()) {
+		if command, ok := strings.CutPrefix(line, "  "); ok {
+			script = append(script, command)
+		}
+	}
+	dir := t.TempDir()
+	got := output(t, []string{"HOME=" + dir}, "bash", "-euo", "pipefail", "-c", "cd "+dir+"\n"+strings.Join(script, ""))
+	want := `303 https://shop.test/login?next=/account
+303 https://shop.test/account
+{"user":"alice"}
+{"error":"not signed in"}
+`
+	if got != want {
+		t.Errorf("the printed lines print\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTwoBrowserContextsAndCurlShareALogin(t *testing.T) {
+	asking := freeAddr(t)
+	i := start(t, "demo", "--listen", asking+",ask")
+	ca := caOf(t, i)
+	home := t.TempDir()
+	nss := filepath.Join(home, ".pki", "nssdb")
+	if err := os.MkdirAll(nss, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	output(t, nil, "certutil", "-d", "sql:"+nss, "-N", "--empty-password")
+	output(t, nil, "certutil", "-d", "sql:"+nss, "-A", "-t", "C,,", "-n", "sessionproxy", "-i", ca)
+
+	var saw struct {
+		SentTo, A, B, QA1 string
+		Admin             []string
+	}
+	if err := json.Unmarshal([]byte(output(t, []string{"HOME=" + home, "CHROMIUM=" + chromium}, "node", "road.mjs", "http://"+i.proxy, "http://"+asking, "http://"+i.admin)), &saw); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, got, want string }{
+		{"a browser with no session is sent to the login page", saw.SentTo, "/login"},
+		{"the context that logged in is logged in", saw.A, "alice"},
+		{"a context with no cookies is logged in, too", saw.B, "alice"},
+		{"another session is not", saw.QA1, "/login"},
+		{"curl is logged in", output(t, nil, "curl", "-sx", "http://"+i.proxy, "--cacert", ca, "https://shop.test/api/me"), `"alice"`},
+	} {
+		if !strings.Contains(tt.got, tt.want) {
+			t.Errorf("%s: saw %q, want %q in it", tt.name, tt.got, tt.want)
+		}
+	}
+	for n, got := range saw.Admin {
+		if got != "TypeError" && got != "opaque 0" { // neither can be read
+			t.Errorf("attempt %d of a page on the admin API: %q, want nothing readable", n, got)
+		}
+	}
+}
+
+// caOf is the file that the demo prints.
+func caOf(t *testing.T, i *instance) string {
+	t.Helper()
+	waitUntil(t, "introduced", func() bool { return strings.Contains(i.stdout.String(), "Ctrl-C") })
+	m := regexp.MustCompile(`CURL_CA_BUNDLE=(\S+)`).FindStringSubmatch(i.stdout.String())
+	if m == nil {
+		t.Fatalf("the demo names no CA:\n%s", i.stdout)
+	}
+	return m[1]
+}
