@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Config is the whole of a sessionproxy's settings.
+// Config is the whole of a sessionproxy's settings. Paths in it are absolute,
+// or relative to the working directory.
 type Config struct {
 	Listen     []Listen   `yaml:"listen"`
 	Admin      string     `yaml:"admin"`
@@ -19,7 +20,6 @@ type Config struct {
 	Store      Store      `yaml:"store"`
 	CA         CA         `yaml:"ca"`
 	Undeclared Undeclared `yaml:"undeclared"`
-	Upstream   string     `yaml:"upstream"`
 	TLS        TLS        `yaml:"tls"`
 	Clients    []Client   `yaml:"clients"`
 	Sites      []Site     `yaml:"sites"`
@@ -28,7 +28,7 @@ type Config struct {
 // Listen is one proxy port.
 type Listen struct {
 	Addr      string         `yaml:"addr"`
-	Auth      Auth           `yaml:"auth"`       // none, or ask; ask where there are clients
+	Auth      Auth           `yaml:"auth"`       // never empty after Load
 	Client    string         `yaml:"client"`     // pinned identity: this port never asks
 	Session   string         `yaml:"session"`    // pinned session
 	From      []netip.Prefix `yaml:"from"`       // who may use the port; empty: anyone who reaches it
@@ -45,7 +45,7 @@ const (
 	AuthAsk  Auth = "ask"  // 407 until credentials come
 )
 
-// Store is where sessions live: "embedded", or a Redis URL with its options.
+// Store is where sessions live: "embedded".
 type Store struct {
 	URL string `yaml:"url"`
 }
@@ -98,7 +98,9 @@ type Site struct {
 	Key     string            `yaml:"key"`
 	Origin  Origin            `yaml:"origin"`
 	Cookies Cookies           `yaml:"cookies"`
-	Headers map[string]string `yaml:"headers"`
+	Headers map[string]string `yaml:"headers"` // by canonical name, set on every request
+
+	Patterns []Pattern `yaml:"-"` // Hosts, parsed
 }
 
 // Origin says how the site's servers are reached and verified.
@@ -107,7 +109,7 @@ type Origin struct {
 	Cert      string            `yaml:"cert"` // client certificate
 	Key       string            `yaml:"key"`
 	Insecure  bool              `yaml:"insecure"`
-	Resolve   map[string]string `yaml:"resolve"` // host → host:port to dial in its place
+	Resolve   map[string]string `yaml:"resolve"` // canonical host → host:port to dial in its place
 	HTTPSOnly bool              `yaml:"https_only"`
 }
 

@@ -1,0 +1,203 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// key describes one setting. What the reader knows of a setting beyond its Go
+// type stands here and nowhere else: names, forms, defaults, secrecy, and the
+// text of docs/configuration.md.
+type key struct {
+	path    string // "sites[].cookies.ttl"
+	form    string // of its value; choices are parted by " | "
+	def     string // its default in YAML; "" none
+	meaning string
+}
+
+// Forms that the reader acts on. Others are for people.
+const (
+	formFile = "FILE" // relative to the place that names it
+	formDir  = "DIRECTORY"
+	required = "required" // stands in def: there is no default
+)
+
+var keys = []key{
+	{"listen", "LIST", "[{addr: 127.0.0.1:8080}]", "The proxy's ports. They speak HTTP/1.1."},
+	{"listen[].addr", "HOST:PORT", required, "Where the port listens. Off loopback it needs `clients`, and it needs `tls`, `plain_auth` or `from`."},
+	{"listen[].auth", "none | ask", "", "`none` asks nobody and takes a name when one is sent. `ask` answers 407 until credentials come: browsers, Puppeteer and Java name themselves only when asked. The default is `ask` where there are clients, else `none`."},
+	{"listen[].client", "NAME", "", "Whoever uses this port is this client, and is never asked: for clients that cannot send credentials. Off loopback it needs `from`."},
+	{"listen[].session", "ID", "", "Whoever uses this port uses this session, whatever else the request selects."},
+	{"listen[].from", "[CIDR]", "[]", "Whom the port serves. Empty: whoever reaches it."},
+	{"listen[].tls", "BOOL", "false", "An HTTPS proxy. It needs `tls.cert` and `tls.key`."},
+	{"listen[].plain_auth", "BOOL", "false", "Take passwords in clear off loopback: for a private network only."},
+
+	{"admin", "HOST:PORT", "127.0.0.1:8081", "The API and the dashboard. On loopback, since their tokens cross it in clear."},
+	{"ops", "HOST:PORT", "127.0.0.1:8082", "`/metrics`, `/healthz` and `/readyz`, without a login. It may be public."},
+	{"state", formDir, "./state", "The CA, the admin token, the embedded store, the spool. Made with mode 0700; by default beside the configuration file."},
+	{"store", "embedded", "embedded", "Where sessions live. `embedded` is a file in the state directory, for one machine."},
+
+	{"ca.cert", formFile, "", "The certificate (PEM) of the authority that signs what intercepted clients are shown. Without it one is made in the state directory."},
+	{"ca.key", formFile, "", "Its private key (PEM)."},
+	{"ca.constrain", "BOOL", "false", "Give the authority that is made name constraints: it can sign for the declared hosts and no others."},
+
+	{"undeclared", "tunnel | refuse", "tunnel", "What becomes of hosts that no site declares: a blind tunnel, or a refusal."},
+
+	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`."},
+	{"tls.key", formFile, "", "Its private key (PEM)."},
+
+	{"clients", "LIST", "[]", "Who may use the proxy. Empty: anyone on loopback, under any name, and the proxy serves loopback only."},
+	{"clients[].name", "NAME", required, "1 to 64 of `A-Z a-z 0-9 . _ ~ -`. `-worker` and `-session` part a user name and stand in no name."},
+	{"clients[].password", "PASSWORD", required, "Its password. Better `${NAME}` or `${file:PATH}` than the password itself."},
+	{"clients[].sites", "[SITE]", "[]", "The sites, by name, whose sessions it may use. Empty: all."},
+	{"clients[].sessions", "[GLOB]", "[]", "The sessions it may use. Empty: all."},
+	{"clients[].access", "write | read", "write", "`read`: its requests neither capture cookies nor log in."},
+	{"clients[].deliver", "BOOL", "true", "`false`: shared cookies that a site sets are not passed on to it (deletions are), so that it never holds the session."},
+
+	{"sites", "LIST", "[]", "The sites whose sessions are shared. Nothing else is intercepted."},
+	{"sites[].name", "TEXT", required, "What clients, commands, logs and metrics call it."},
+	{"sites[].hosts", "[PATTERN]", required, "Its hosts: names, IP addresses, `\"*.shop.example.com\"` for every host below that name. `host:port` binds to one port, else every port counts. An exact host beats the longest wildcard."},
+	{"sites[].key", "KEY", "", "What the site is called in the store's keys; without `{`, `}` and `~`. The default is the first host without `*.`."},
+	{"sites[].origin.ca", formFile, "", "Certificates (PEM) that the site's servers are verified against, beside the system's."},
+	{"sites[].origin.cert", formFile, "", "The certificate (PEM) that the proxy shows to the site's servers."},
+	{"sites[].origin.key", formFile, "", "Its private key (PEM)."},
+	{"sites[].origin.insecure", "BOOL", "false", "Verify nothing. Anyone on the way can then take the session."},
+	{"sites[].origin.resolve", "{HOST: HOST:PORT}", "{}", "Dial this address in place of that host."},
+	{"sites[].origin.https_only", "BOOL", "false", "Answer plain requests with 307 to https."},
+	{"sites[].cookies.share", "[GLOB]", `["*"]`, "The cookies, by name, that the session shares."},
+	{"sites[].cookies.private", "[GLOB]", "[]", "More cookies that belong to one worker each, beside the built-in list of CSRF cookies."},
+	{"sites[].cookies.capture", "BOOL", "true", "Take cookies that the site sets into the session."},
+	{"sites[].cookies.inject", "BOOL", "true", "Attach the session's cookies to requests."},
+	{"sites[].cookies.precedence", "shared | client", "shared", "Who wins a name that the session and the client both have."},
+	{"sites[].cookies.ttl", "DURATION | auto", "auto", "How long a session lives unused. `auto`: the longest of its cookies' own lives less 5 %, or 30m where all are session cookies."},
+	{"sites[].cookies.max_age", "DURATION", "0", "When a session ends, used or not. 0: never."},
+	{"sites[].cookies.deliver", "BOOL", "true", "`false`: shared cookies that the site sets are not passed on to clients (deletions are)."},
+	{"sites[].cookies.protect_logout", "[GLOB]", `["*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"]`, "Requests whose path and query, in lower case, match one leave without any shared cookie, so that one client cannot log out all. `[]` switches it off."},
+	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site."},
+}
+
+// later is what the configuration will take and this release does not do. To
+// ignore it would be a lie, so it is a fault. A feature that is built leaves
+// the list.
+var later = []struct {
+	path    string
+	value   *regexp.Regexp // only values that match; nil: the key as a whole
+	what    string         // names such values
+	instead string         // what to write in their place
+}{
+	{path: "store", value: regexp.MustCompile(`^rediss?(\+[a-z]+)?:`), what: "a Redis store", instead: "write store: embedded, or remove it"},
+	{path: "upstream"},
+	{path: "egress"},
+	{path: "tls.domains"},
+	{path: "tls.email"},
+	{path: "tls.acme"},
+	{path: "tls.acme_ca"},
+	{path: "tls.http"},
+	{path: "audit"},
+	{path: "auth"},
+	{path: "clients[].password", value: regexp.MustCompile(`^\$(argon2id|2[abxy])\$`), what: "a hashed password", instead: "write the password itself, as ${NAME} or ${file:PATH}"},
+	{path: "sites[].upstream"},
+	{path: "sites[].affinity"},
+	{path: "sites[].login"},
+	{path: "sites[].captcha"},
+	{path: "upstreams"},
+	{path: "captchaai"},
+}
+
+// notYet says why the key at a generic path, or its value, is refused. The
+// message is "" where it is not.
+func notYet(path, value string) (message, remedy string) {
+	for _, l := range later {
+		switch {
+		case l.path != path:
+		case l.value == nil:
+			return strings.ReplaceAll(path, "[]", "") + " is not in this release yet", "remove it"
+		case l.value.MatchString(value):
+			return l.what + " is not in this release yet", l.instead
+		}
+	}
+	return "", ""
+}
+
+// holdsSecret says whether a value at the generic path may be a secret. A
+// header field may be one that clients must not hold, and a store's URL may
+// hold a password, in its place or out of it.
+func holdsSecret(path, value string) bool {
+	switch path {
+	case "clients[].password", "sites[].headers":
+		return true
+	case "store":
+		return strings.ContainsAny(value, ":/@")
+	}
+	return false
+}
+
+// describe returns the description of the key at a generic path. An item of a
+// list or map is described with it.
+func describe(path string) key {
+	i := slices.IndexFunc(keys, func(k key) bool { return k.path == path })
+	if i < 0 {
+		return key{path: path}
+	}
+	return keys[i]
+}
+
+// names returns the names of the keys under a generic path, in order, without
+// those that are not in this release.
+func names(under string) []string {
+	return slices.DeleteFunc(allNames(under), func(name string) bool {
+		message, _ := notYet(join(under, name), "")
+		return message != ""
+	})
+}
+
+// allNames returns the names of all keys under a generic path.
+func allNames(under string) []string {
+	var all []string
+	for path := range paths {
+		rest, ok := strings.CutPrefix(path, under)
+		if under != "" && ok {
+			rest, ok = strings.CutPrefix(rest, ".")
+		}
+		name, _, _ := strings.Cut(rest, ".")
+		name, _, _ = strings.Cut(name, "[")
+		if ok && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// paths yields the generic path of each key, those of later releases last.
+func paths(yield func(string) bool) {
+	for _, k := range keys {
+		if !yield(k.path) {
+			return
+		}
+	}
+	for _, l := range later {
+		if !yield(l.path) {
+			return
+		}
+	}
+}
+
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// generic turns the path of one value into the path of its key: sites[2].name
+// into sites[].name.
+func generic(path string) string { return index.ReplaceAllString(path, "[]") }
+
+// join is the path of the key name under path.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// parent is the path that holds path: a list, a mapping, or "" the whole.
+func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
+
+func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

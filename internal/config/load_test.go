@@ -1,0 +1,174 @@
+package config
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// read loads text as a file of the directory dir.
+func read(t *testing.T, dir, text string) *Config {
+	t.Helper()
+	c, err := load(Source{File: filepath.Join(dir, "shop.yaml"), LookupEnv: lookup(environment)}, []byte(text))
+	if err != nil {
+		t.Fatalf("%s\n%v", text, err)
+	}
+	return c
+}
+
+func TestAnEmptyFileIsTheDefaults(t *testing.T) {
+	t.Parallel()
+	want := &Config{
+		Listen:     []Listen{{Addr: "127.0.0.1:8080", Auth: AuthNone, From: []netip.Prefix{}}},
+		Admin:      "127.0.0.1:8081",
+		Ops:        "127.0.0.1:8082",
+		State:      "/etc/shop/state",
+		Store:      Store{URL: "embedded"},
+		Undeclared: Tunnel,
+		Clients:    []Client{},
+		Sites:      []Site{},
+	}
+	for _, text := range []string{"", "# nothing yet\n", "---\n", "{}", "---\n{}\n...\n"} {
+		if got := read(t, "/etc/shop", text); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestASiteNeedsNameAndHostsOnly(t *testing.T) {
+	t.Parallel()
+	got := read(t, "/etc/shop", `
+clients: [{name: crawler, password: "${CRAWLER_PASSWORD}"}]
+sites: [{name: shop, hosts: ["*.Shop.example.com", "Müller.example:8443"]}]
+`)
+	wantClient := Client{Name: "crawler", Password: "hunter2", Sites: []string{}, Sessions: []string{}, Access: Write, Deliver: true}
+	if !reflect.DeepEqual(got.Clients[0], wantClient) {
+		t.Errorf("client %+v, want %+v", got.Clients[0], wantClient)
+	}
+	wantSite := Site{
+		Name:   "shop",
+		Hosts:  []string{"*.Shop.example.com", "Müller.example:8443"},
+		Key:    "xn--mller-kva.example:8443",
+		Origin: Origin{Resolve: map[string]string{}},
+		Cookies: Cookies{
+			Share: []string{"*"}, Private: []string{}, Capture: true, Inject: true, Precedence: SharedWins, Deliver: true,
+			ProtectLogout: []string{"*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"},
+		},
+		Headers:  map[string]string{},
+		Patterns: []Pattern{{Host: "shop.example.com", Wildcard: true}, {Host: "xn--mller-kva.example", Port: "8443"}},
+	}
+	if !reflect.DeepEqual(got.Sites[0], wantSite) {
+		t.Errorf("site %+v, want %+v", got.Sites[0], wantSite)
+	}
+	if auth := got.Listen[0].Auth; auth != AuthAsk {
+		t.Errorf("auth %s with clients, want ask", auth)
+	}
+}
+
+func TestTheFullExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := fullExample(t, dir)
+	c := read(t, dir, text)
+	if got, want := c.Listen[2], (Listen{Addr: "127.0.0.1:8091", Auth: AuthNone, Client: "crawler", Session: "qa1", From: []netip.Prefix{}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("pinned port %+v, want %+v", got, want)
+	}
+	if got := c.Listen[4]; got.Auth != AuthAsk || !got.PlainAuth || !slices.Equal(got.From, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}) {
+		t.Errorf("port of the private network %+v", got)
+	}
+	if got := []string{c.Clients[0].Password, c.Clients[1].Password}; !slices.Equal(got, []string{"hunter2", "from a file"}) {
+		t.Errorf("passwords %q", got)
+	}
+	if got, want := c.CA.Cert, filepath.Join(dir, "ca.pem"); got != want {
+		t.Errorf("ca.cert %s, want %s", got, want)
+	}
+	for _, k := range keys {
+		if message, _ := notYet(k.path, ""); message == "" && !strings.Contains(text, lastName(strings.TrimSuffix(k.path, "[]"))+":") {
+			t.Errorf("the example has no %s", k.path)
+		}
+	}
+}
+
+// fullExample returns testdata/full.yaml and writes the files it names to dir.
+func fullExample(t *testing.T, dir string) string {
+	t.Helper()
+	writeKeys(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "browser.password"), []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestValues(t *testing.T) {
+	t.Parallel()
+	site := func(rest string) string { return "sites: [{name: shop, hosts: [shop.test], " + rest + "}]" }
+	for _, tt := range []struct {
+		name, text string
+		got        func(*Config) any
+		want       any
+	}{
+		{"a ttl is a duration", site("cookies: {ttl: 1h30m}"), func(c *Config) any { return c.Sites[0].Cookies.TTL }, 90 * time.Minute},
+		{"auto is no duration", site("cookies: {ttl: auto}"), func(c *Config) any { return c.Sites[0].Cookies.TTL }, time.Duration(0)},
+		{"no logout is protected", site("cookies: {protect_logout: []}"), func(c *Config) any { return c.Sites[0].Cookies.ProtectLogout }, []string{}},
+		{"an unquoted number is a name", "clients: [{name: 007, password: 0x1F}]", func(c *Config) any { return c.Clients[0].Name + " " + c.Clients[0].Password }, "007 0x1F"},
+		{"a block is a value", "clients:\n- name: a\n  password: |-\n    two words\n", func(c *Config) any { return c.Clients[0].Password }, "two words"},
+		{"a variable within a value", `clients: [{name: a, password: "<${CRAWLER_PASSWORD}>"}]`, func(c *Config) any { return c.Clients[0].Password }, "<hunter2>"},
+		{"a dollar before a brace is doubled", `clients: [{name: a, password: "$${x} $x $"}]`, func(c *Config) any { return c.Clients[0].Password }, "${x} $x $"},
+		{"a variable's value is no YAML", `sites: [{name: "${INJECTED}", hosts: [a.test]}]`, func(c *Config) any { return c.Sites[0].Name }, "a, hosts: [evil.test]"},
+		{"a variable's value is not expanded", `sites: [{name: "${NESTED}", hosts: [a.test]}]`, func(c *Config) any { return c.Sites[0].Name }, "${INJECTED}"},
+		{"a variable for a switch", `listen: [{addr: 127.0.0.1:1, plain_auth: "${ON}"}]`, func(c *Config) any { return c.Listen[0].PlainAuth }, true},
+		{"an anchor serves two sites", "sites:\n- {name: a, hosts: [a.test], cookies: &c {share: [sid]}}\n- {name: b, hosts: [b.test], cookies: *c}", func(c *Config) any { return c.Sites[1].Cookies.Share }, []string{"sid"}},
+		{"a header has one spelling", site("headers: {x-crawler: a b}"), func(c *Config) any { return c.Sites[0].Headers }, map[string]string{"X-Crawler": "a b"}},
+		{"a resolved host has one spelling", site(`origin: {resolve: {"SHOP.test:443": "[::1]:8443"}}`), func(c *Config) any { return c.Sites[0].Origin.Resolve }, map[string]string{"shop.test:443": "[::1]:8443"}},
+		{"a path is the file's own", "state: ../data", func(c *Config) any { return c.State }, "/etc/data"},
+		{"an absolute path stays", "state: /data", func(c *Config) any { return c.State }, "/data"},
+		{"lines may end as on Windows", "ops: 127.0.0.1:1\r\nadmin: 127.0.0.1:2\r\n", func(c *Config) any { return c.Admin }, "127.0.0.1:2"},
+		{"a byte order mark is nothing", "\ufeffops: 127.0.0.1:1", func(c *Config) any { return c.Ops }, "127.0.0.1:1"},
+		{"any free port may be taken twice", "admin: 127.0.0.1:0\nops: 127.0.0.1:0", func(c *Config) any { return c.Ops }, "127.0.0.1:0"},
+		{"session none needs no right", "listen: [{addr: 127.0.0.1:1, client: a, session: none}]\nclients: [{name: a, password: b, sessions: [qa1]}]", func(c *Config) any { return c.Listen[0].Session }, "none"},
+		{"a pinned port never asks", "listen: [{addr: 127.0.0.1:1, client: a}]\nclients: [{name: a, password: b}]", func(c *Config) any { return c.Listen[0].Auth }, AuthNone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"CRAWLER_PASSWORD": "hunter2", "INJECTED": "a, hosts: [evil.test]", "NESTED": "${INJECTED}", "ON": "true"}
+			c, err := load(Source{File: "/etc/shop/shop.yaml", LookupEnv: lookup(env)}, []byte(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tt.got(c); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%#v, want %#v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNeedsRestart(t *testing.T) {
+	t.Parallel()
+	const before = "admin: 127.0.0.1:1\nsites: [{name: shop, hosts: [shop.test]}]\n"
+	for _, tt := range []struct {
+		name, after string
+		want        []string
+	}{
+		{"the same file again", before, []string{}},
+		{"another site at once", "admin: 127.0.0.1:1\nsites: [{name: bank, hosts: [bank.test]}]\nundeclared: refuse\n", []string{}},
+		{"a new admin address at restart", "admin: 127.0.0.1:2", []string{"admin"}},
+		{"clients change what a port asks", before + "clients: [{name: a, password: b}]", []string{"listen"}},
+		{"all that waits", "listen: [{addr: 127.0.0.1:9}]\nadmin: 127.0.0.1:2\nops: 127.0.0.1:3\nstate: x\nca: {constrain: true}", []string{"listen", "admin", "ops", "state", "ca"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := read(t, "/etc/shop", before).NeedsRestart(read(t, "/etc/shop", tt.after)); !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+// Each key is set by its file, its variable and its flag; the later beats the
+// earlier.
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	const file = `
+listen: [{addr: 127.0.0.1:1001}, {addr: 127.0.0.1:1002}]
+admin: 127.0.0.1:1003
+ops: 127.0.0.1:1004
+state: file
+store: embedded
+undeclared: refuse
+`
+	env := map[string]string{
+		"SESSIONPROXY_LISTEN":     "127.0.0.1:2001 127.0.0.1:2002,ask",
+		"SESSIONPROXY_ADMIN":      "127.0.0.1:2003",
+		"SESSIONPROXY_OPS":        "127.0.0.1:2004",
+		"SESSIONPROXY_STATE":      "env",
+		"SESSIONPROXY_UNDECLARED": "tunnel",
+		"REDIS_URL":               "redis://10.0.0.4:6379",
+	}
+	flags := Flags{Listen: []string{"127.0.0.1:3001"}, Admin: "127.0.0.1:3003", Ops: "127.0.0.1:3004", State: "flag", Store: "embedded"}
+	port := func(addr string, auth Auth) Listen { return Listen{Addr: addr, Auth: auth, From: []netip.Prefix{}} }
+	type settings struct {
+		listen            []Listen
+		admin, ops, state string
+		undeclared        Undeclared
+	}
+	for _, tt := range []struct {
+		name  string
+		env   map[string]string
+		flags Flags
+		want  settings
+	}{
+		{"the file alone", nil, Flags{}, settings{
+			[]Listen{port("127.0.0.1:1001", AuthNone), port("127.0.0.1:1002", AuthNone)},
+			"127.0.0.1:1003", "127.0.0.1:1004", "/etc/shop/file", Refuse}},
+		{"the environment over the file, lists as a whole, paths from the working directory", env, Flags{}, settings{
+			[]Listen{port("127.0.0.1:2001", AuthNone), port("127.0.0.1:2002", AuthAsk)},
+			"127.0.0.1:2003", "127.0.0.1:2004", "env", Tunnel}},
+		{"flags over the environment", env, flags, settings{
+			[]Listen{port("127.0.0.1:3001", AuthNone)},
+			"127.0.0.1:3003", "127.0.0.1:3004", "flag", Tunnel}},
+		{"a flag over the file, where the environment is silent", nil, Flags{Admin: "127.0.0.1:3003"}, settings{
+			[]Listen{port("127.0.0.1:1001", AuthNone), port("127.0.0.1:1002", AuthNone)},
+			"127.0.0.1:3003", "127.0.0.1:1004", "/etc/shop/file", Refuse}},
+		{"an empty variable is not set", map[string]string{"SESSIONPROXY_ADMIN": "", "SESSIONPROXY_LISTEN": " "}, Flags{}, settings{
+			[]Listen{port("127.0.0.1:1001", AuthNone), port("127.0.0.1:1002", AuthNone)},
+			"127.0.0.1:1003", "127.0.0.1:1004", "/etc/shop/file", Refuse}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := load(Source{File: "/etc/shop/shop.yaml", LookupEnv: lookup(tt.env), Flags: tt.flags}, []byte(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := (settings{c.Listen, c.Admin, c.Ops, c.State, c.Undeclared}); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAPortInOneWord(t *testing.T) {
+	t.Parallel()
+	c, err := load(Source{
+		File:      "/etc/shop/shop.yaml",
+		LookupEnv: lookup(nil),
+		Flags:     Flags{Listen: []string{"10.0.0.2:8091,client=crawler,session=qa1,from=10.0.0.0/8,from=fd00::/8", "[::1]:8080,none,plain_auth"}},
+	}, []byte("clients: [{name: crawler, password: hunter2}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Listen{
+		{Addr: "10.0.0.2:8091", Auth: AuthNone, Client: "crawler", Session: "qa1", From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
+		{Addr: "[::1]:8080", Auth: AuthNone, PlainAuth: true, From: []netip.Prefix{}},
+	}
+	if !reflect.DeepEqual(c.Listen, want) {
+		t.Errorf("%+v, want %+v", c.Listen, want)
+	}
+}
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		hosts []string
+		key   string
+		want  []Pattern
+	}{
+		{"a host and its subdomains", []string{"Shop.example.com"}, "shop.example.com",
+			[]Pattern{{Host: "shop.example.com"}, {Host: "shop.example.com", Wildcard: true}}},
+		{"an address has none", []string{"192.0.2.1", "[2001:DB8::1]:8443"}, "192.0.2.1",
+			[]Pattern{{Host: "192.0.2.1"}, {Host: "2001:db8::1", Port: "8443"}}},
+		{"hosts may overlap", []string{"shop.test:8443", "www.shop.test:8443", "shop.test:8443"}, "shop.test:8443",
+			[]Pattern{
+				{Host: "shop.test", Port: "8443"}, {Host: "shop.test", Port: "8443", Wildcard: true},
+				{Host: "www.shop.test", Port: "8443"}, {Host: "www.shop.test", Port: "8443", Wildcard: true},
+			}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := Load(Source{LookupEnv: lookup(map[string]string{"REDIS_URL": "redis://10.0.0.4"}), Flags: Flags{Share: tt.hosts}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := c.Sites[0]
+			if len(c.Sites) != 1 || s.Name != tt.key || s.Key != tt.key || !reflect.DeepEqual(s.Patterns, tt.want) {
+				t.Errorf("%d sites, first %s with key %s: %+v, want %s: %+v", len(c.Sites), s.Name, s.Key, s.Patterns, tt.key, tt.want)
+			}
+			if c.Store.URL != "embedded" || c.Listen[0].Addr != "127.0.0.1:8080" || !s.Cookies.Inject {
+				t.Errorf("not the defaults: %+v", c)
+			}
+			if c.State != "state" {
+				t.Errorf("state %s, want it in the working directory", c.State)
+			}
+		})
+	}
+}
+
+// Faults of flags and variables name them.
+func TestFaultsBesideTheFile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, file string
+		env        map[string]string
+		flags      Flags
+	}{
+		{name: "flag-off-loopback", flags: Flags{Listen: []string{"127.0.0.1:8080", "0.0.0.0:8080,ask"}}},
+		{name: "flag-options", flags: Flags{Listen: []string{"127.0.0.1:1,client=,tsl,session=a b,ask,none", ",ask", "127.0.0.1:2,from=10.0.0.1/8,tls=yes"}}},
+		{name: "flag-redis-store", flags: Flags{Store: "rediss://proxy:hunter2@10.0.0.4/0", Admin: "8081"}},
+		{name: "environment", env: map[string]string{"SESSIONPROXY_LISTEN": "127.0.0.1:1 8080", "SESSIONPROXY_OPS": "here", "SESSIONPROXY_UNDECLARED": "refused", "SESSIONPROXY_UPSTREAM": "eu"}},
+		{name: "redis-in-the-environment", env: map[string]string{"REDIS_URL": "redis://proxy:hunter2@10.0.0.4/0", "REDIS_HOST": "10.0.0.4"}},
+		{name: "redis-host-in-the-environment", env: map[string]string{"REDIS_HOST": "10.0.0.4", "REDIS_PORT": "6380"}},
+		{name: "share-hosts", flags: Flags{Share: []string{"https://shop.test/", "*.shop.test", "shop.test."}}},
+		{name: "share-beside-a-file", file: "sites: [{name: shop, hosts: [shop.test]}]", flags: Flags{Share: []string{"shop.test"}}},
+		{name: "file-and-flags", file: "sites: [{name: shop}]\nlisen: []\n", env: map[string]string{"SESSIONPROXY_ADMIN": "0.0.0.0:8081"}, flags: Flags{Ops: "127.0.0.1"}},
+		{name: "a-default-in-the-way", flags: Flags{Admin: "127.0.0.1:8080", Ops: "127.0.0.1:8080"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := Source{LookupEnv: lookup(tt.env), Flags: tt.flags}
+			if tt.file != "" {
+				s.File = "shop.yaml"
+			}
+			_, err := load(s, []byte(tt.file))
+			if err == nil {
+				t.Fatal("no fault")
+			}
+			golden(t, filepath.Join("testdata/faults", tt.name+".txt"), err.Error()+"\n")
+		})
+	}
+}
+
+func TestAFaultOfTheFileItself(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "none.yaml")
+	_, err := Load(Source{File: file, LookupEnv: lookup(nil)})
+	want := file + ": read the configuration: no such file or directory\n    name a file with --config, or share a host with --share HOST"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err := load(Source{File: "shop.yaml", LookupEnv: lookup(nil)}, []byte("a: 1\nb: \xff\n")); err == nil || err.Error() != "shop.yaml:2:1: this is not UTF-8\n    | •••\n    | ^\n    save the file as UTF-8" {
+		t.Errorf("bytes that are no text: %v", err)
+	}
+}

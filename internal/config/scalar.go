@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// text returns what a scalar says, with variables put in.
+func (d *decoder) text(n ast.Node, path string, k key) (string, bool) {
+	text, ok := scalarText(n)
+	if !ok {
+		d.add(placeOf(n), path, fmt.Sprintf("%s has a form that is not read", lastName(k.path)), "write "+k.form)
+		return "", false
+	}
+	if !holdsSecret(k.path, text) {
+		d.src.harmless[n.GetToken()] = true
+	}
+	text, message, remedy := d.expand(text)
+	if message != "" {
+		d.add(placeOf(n), path, message, remedy)
+		return "", false
+	}
+	return text, true
+}
+
+// scalarText returns a scalar as it stands in the file: an unquoted 007 is a
+// name like any other.
+func scalarText(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// scalar reads text, from wherever it comes, into v.
+func (d *decoder) scalar(text string, at place, path string, k key, v reflect.Value) {
+	fail := func(message, remedy string) { d.add(at, path, message, remedy) }
+	name := lastName(k.path)
+	if message, remedy := notYet(k.path, text); message != "" {
+		fail(message, remedy)
+		return
+	}
+	switch p := v.Addr().Interface().(type) {
+	case *bool:
+		if text != "true" && text != "false" {
+			fail(name+" must be true or false", "write "+name+": true, or "+name+": false")
+		}
+		*p = text == "true"
+	case *time.Duration:
+		if text == "auto" && k.def == "auto" {
+			return
+		}
+		t, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			fail(name+" is a duration with its unit", "write it like 90s, 30m or 24h")
+		case t < 0:
+			fail(name+" must not be negative", "write it like 90s, 30m or 24h")
+		case t == 0 && k.def != "0":
+			fail(name+" must be longer than 0", "write it like 90s, 30m or 24h, or leave it out")
+		}
+		*p = t
+	case *netip.Prefix:
+		prefix, err := netip.ParsePrefix(text)
+		addr, addrErr := netip.ParseAddr(text)
+		switch {
+		case addrErr == nil:
+			fail("this is an address, not a network", fmt.Sprintf("write %s/%d for it alone", addr, addr.BitLen()))
+		case err != nil || prefix.Addr().Is4In6():
+			fail("this is no network", "write them like 10.0.0.0/8 or fd00::/8")
+		case prefix != prefix.Masked():
+			fail("this network's address has bits beyond its length", "write "+prefix.Masked().String())
+		}
+		*p = prefix
+	default:
+		v.SetString(d.word(text, path, k, fail))
+	}
+}
+
+// word reads a string by the form of its key.
+func (d *decoder) word(text, path string, k key, fail func(message, remedy string)) string {
+	name := entry(path, k)
+	choices := strings.Split(k.form, " | ")
+	switch {
+	case text == "" && !strings.HasPrefix(k.form, "{"):
+		remedy := "give it a value, or remove it"
+		if k.def == required && name == lastName(path) {
+			remedy = "give it a value"
+		}
+		fail(name+" is empty", remedy)
+	case k.form == formFile || k.form == formDir:
+		if strings.HasPrefix(text, "~/") {
+			fail("~ is not your home directory here", "write ${HOME}"+text[1:])
+		}
+		if !filepath.IsAbs(text) {
+			return filepath.Join(d.dir, text)
+		}
+	case k.form == strings.ToLower(k.form) && !slices.Contains(choices, text):
+		remedy := "write " + strings.Join(choices, " or ")
+		if near := nearest(text, choices); near != "" {
+			remedy = "did you mean " + near + "?"
+		}
+		fail(fmt.Sprintf("%s must be %s", name, strings.Join(choices, " or ")), remedy)
+	}
+	return text
+}

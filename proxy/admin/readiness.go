@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// State says whether a process takes work.
+type State int32
+
+// The states, as /readyz calls them. A process starts in the first.
+const (
+	Starting State = iota // 503
+	Ready                 // 200
+	Draining              // 503: it finishes what it has
+)
+
+// String returns the word for s.
+func (s State) String() string {
+	switch s {
+	case Starting:
+		return "starting"
+	case Ready:
+		return "ready"
+	}
+	return "draining"
+}
+
+// Readiness is what /readyz tells load balancers. The zero Readiness is
+// Starting. It is safe for concurrent use.
+type Readiness struct{ state atomic.Int32 }
+
+// Set changes the state.
+func (r *Readiness) Set(s State) { r.state.Store(int32(s)) }
+
+func (r *Readiness) serve(w http.ResponseWriter, _ *http.Request) {
+	s := State(r.state.Load())
+	status := http.StatusServiceUnavailable
+	if s == Ready {
+		status = http.StatusOK
+	}
+	writeText(w, status, s.String())
+}
