@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -95,7 +94,4 @@ func (a *alerts) close() {
 
 // distrust says whether the client broke off over our certificate: by an
 // alert, or by just closing, as some do.
-func distrust(err error) bool {
-	var alert tls.AlertError
-	return errors.As(err, &alert) || errors.Is(err, io.EOF)
-}
+func distrust(err error) bool { return tlsAlert(err) || errors.Is(err, io.EOF) }

@@ -23,7 +23,10 @@ func (x *exchange) capture(resp *http.Response) {
 	u := session.Update{
 		Base:   x.jar.Version(),
 		Writer: session.ByReply,
-		Timid:  resp.StatusCode >= 300 && resp.StatusCode < 500,
+		// No login is declared for any site, so nothing tells a new session
+		// from the anonymous one of a client that was logged out.
+		Timid:    resp.StatusCode >= 300 && resp.StatusCode < 500,
+		Insecure: !x.target.secure,
 	}
 	line := make([]int, 0, len(lines)) // of each cookie in u
 	for i, l := range lines {

@@ -86,13 +86,24 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 		// Without it a 413 that comes before the end of an upload, or a
 		// bidirectional stream, would wait for the upload.
 		_ = http.NewResponseController(w).EnableFullDuplex()
+		if r.Trailer == nil && r.ContentLength < 0 {
+			// Trailers that no field announces are put in this map, if
+			// it is there, for the copy of r that is sent to see them.
+			r.Trailer = http.Header{}
+		}
+	}
+	if r.Method == http.MethodConnect {
+		// The engine would open a tunnel, past scope.
+		x.answer(w, r, refuse(http.StatusMethodNotAllowed, "http_request_denied", "nested_connect", "A tunnel in a tunnel is not served here."))
+		return
 	}
 	if t.host == internalHost {
 		p.welcome(w, r)
 		x.status = http.StatusOK
 		return
 	}
-	r = r.WithContext(x)
+	x.trace.Got1xxResponse = x.relay.informational
+	r = r.WithContext(httptrace.WithClientTrace(x, &x.trace))
 	x.outbound(r)
 	p.engine.ServeHTTP(&x.relay, r)
 	x.relay.finish()
@@ -113,10 +124,15 @@ func (x *exchange) contain(w http.ResponseWriter, r *http.Request) {
 	if x.relay.wrote {
 		panic(http.ErrAbortHandler)
 	}
-	x.ref = refuse(http.StatusInternalServerError, "proxy_internal_error", "internal", "The proxy failed on this request; its log says more.")
-	x.ref.cause = x.err
-	x.status = x.ref.status
-	x.ref.write(w, r, x.exchangeID())
+	ref := refuse(http.StatusInternalServerError, "proxy_internal_error", "internal", "The proxy failed on this request; its log says more.")
+	ref.cause = x.err
+	x.answer(w, r, ref)
+}
+
+// answer ends the exchange with an answer of our own, past the engine.
+func (x *exchange) answer(w http.ResponseWriter, r *http.Request, ref *refusal) {
+	x.ref, x.status = ref, ref.status
+	ref.write(w, r, x.exchangeID())
 }
 
 // enter is the way before the request is sent: it returns an answer of our
@@ -172,16 +188,17 @@ var noUserAgent = []string{""}
 // keepPath sends the path as it came where net/url would write it anew: a
 // signed URL must not change by a byte.
 func keepPath(r *http.Request) {
-	raw := r.RequestURI
-	if scheme := strings.Index(raw, "://"); scheme > 0 && raw[0] != '/' {
-		raw = raw[scheme+len("://"):]
-		slash := strings.IndexByte(raw, '/')
+	raw, _, _ := strings.Cut(r.RequestURI, "?")
+	if _, rest, absolute := strings.Cut(raw, "://"); absolute && raw[0] != '/' {
+		slash := strings.IndexByte(rest, '/')
 		if slash < 0 {
+			if r.Method == http.MethodOptions { // RFC 9112 section 3.2.4
+				r.URL.Path = "*"
+			}
 			return
 		}
-		raw = raw[slash:]
+		raw = rest[slash:]
 	}
-	raw, _, _ = strings.Cut(raw, "?")
 	// URL.RequestURI puts the scheme before an opaque part with two slashes.
 	if raw != "" && raw[0] == '/' && !strings.HasPrefix(raw, "//") && raw != r.URL.EscapedPath() {
 		r.URL.Opaque = raw

@@ -28,6 +28,11 @@ func (x *exchange) inject(r *http.Request) {
 		Now:    time.Now(),
 	}, x.jar, nil, x.site.policy)
 	x.injected = m.Injected
+	if m.Dropped > 0 {
+		x.p.metrics.refused.WithLabelValues("header_size").Add(float64(m.Dropped))
+		x.p.log.Warn("the Cookie header would be longer than origins take: cookies of the session were left out",
+			"id", x.exchangeID(), "site", x.site.Name, "session", x.id.session, "count", m.Dropped)
+	}
 	x.site.counts.injected.Add(float64(m.Injected))
 	switch {
 	case m.Header == "":

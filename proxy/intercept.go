@@ -265,5 +265,5 @@ func looksLikeHTTP(b []byte) bool {
 			return false
 		}
 	}
-	return len(rest) > 0 && (rest[0] == '/' || rest[0] == '*' || rest[0] == 'h')
+	return len(rest) > 0 && (rest[0] == '/' || rest[0] == '*' || rest[0] == 'h' || string(method) == http.MethodConnect)
 }

@@ -45,7 +45,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		captured: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_cookies_captured_total", Help: "Set-Cookie lines that belong to sessions, by what became of them."}, []string{"site", "kind"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sessionproxy_cookies_refused_total", Help: "Set-Cookie lines that no browser would store either, by reason."}, []string{"reason"}),
+			Name: "sessionproxy_cookies_refused_total", Help: "Cookies that were not stored, as no browser would either, or not sent for the size of the header, by reason."}, []string{"reason"}),
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_store_errors_total", Help: "Calls of the session store that failed."}, []string{"op"}),
 	}

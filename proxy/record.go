@@ -64,7 +64,7 @@ func (x *exchange) record() {
 // outcome is the metric's label: few values, none from a client.
 func (x *exchange) outcome() string {
 	switch {
-	case x.ref != nil && x.ref.status == statusClientGone, x.relay.gone != nil:
+	case x.ref != nil && x.ref.status == statusClientGone, x.relay.gone != nil, x.relay.broken != nil && x.Err() != nil:
 		return "client_gone"
 	case x.ref != nil && x.ref.cause != nil:
 		return "failed"

@@ -127,6 +127,7 @@ func (b *relayBody) WriteTo(io.Writer) (n int64, err error) {
 		case errors.Is(rerr, io.EOF):
 			return w.sent, nil
 		case rerr != nil:
+			w.Flush() // what there is, be it the head alone
 			w.broken = rerr
 			return w.sent, rerr
 		}

@@ -12,9 +12,6 @@ import (
 // scope decides what the request may have: which site it belongs to, whose
 // request it is, and that its Host is the one that was verified.
 func (x *exchange) scope(r *http.Request) *refusal {
-	if r.Method == http.MethodConnect {
-		return refuse(http.StatusMethodNotAllowed, "http_request_denied", "nested_connect", "A tunnel in a tunnel is not served here.")
-	}
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && x.target.secure && c.sni != "" && !x.target.names(c.sni) {
 		return misdirected("The TLS server name differs from the host of the CONNECT.")
 	}

@@ -11,11 +11,13 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/http1"
 )
 
 // origin is how the servers of a site are reached. Sites that say nothing
@@ -24,6 +26,29 @@ type origin struct {
 	cfg config.Origin
 	pem string // content of cfg.CA, cfg.Cert and cfg.Key when they were read
 	tls *tls.Config
+
+	mu sync.Mutex           // guards h1
+	h1 map[string]time.Time // until when an address is known to speak no HTTP/2
+}
+
+// forgetH1 is how long an origin is taken for one without HTTP/2.
+const forgetH1 = 10 * time.Minute
+
+// speaksH2 says whether HTTP/2 is worth offering.
+func (o *origin) speaksH2(addr string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	until, known := o.h1[addr]
+	return !known || time.Now().After(until)
+}
+
+func (o *origin) refusedH2(addr string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.h1 == nil || len(o.h1) >= 1024 {
+		o.h1 = map[string]time.Time{}
+	}
+	o.h1[addr] = time.Now().Add(forgetH1)
 }
 
 // openOrigin reads the files of an origin. It returns old where nothing has
@@ -64,14 +89,13 @@ func openOrigin(c config.Origin, old *origin) (*origin, error) {
 // dialAddr is where addr is really dialled: origin.resolve may say another
 // place, by host and port or by host.
 func (o *origin) dialAddr(addr string) string {
-	if len(o.cfg.Resolve) == 0 {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || len(o.cfg.Resolve) == 0 {
 		return addr
 	}
-	if to, ok := o.cfg.Resolve[addr]; ok {
-		return to
-	}
-	if host, _, err := net.SplitHostPort(addr); err == nil {
-		if to, ok := o.cfg.Resolve[host]; ok {
+	host = strings.TrimSuffix(host, ".") // hosts are declared without it
+	for _, name := range []string{net.JoinHostPort(host, port), host} {
+		if to, ok := o.cfg.Resolve[name]; ok {
 			return to
 		}
 	}
@@ -89,7 +113,13 @@ type transports struct {
 	timeouts Timeouts
 
 	mu  sync.RWMutex // guards all
-	all map[transportKey]*http.Transport
+	all map[transportKey]transport
+}
+
+// transport is a pool of connections.
+type transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
 }
 
 type transportKey struct {
@@ -100,51 +130,99 @@ type transportKey struct {
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newTransports(dial dialFunc, t Timeouts) *transports {
-	return &transports{dial: dial, timeouts: t, all: map[transportKey]*http.Transport{}}
+	return &transports{dial: dial, timeouts: t, all: map[transportKey]transport{}}
 }
 
-func (ts *transports) get(o *origin, h2 bool) *http.Transport {
-	key := transportKey{o, h2}
+// get returns the pool for requests to t. Where an HTTP/2 client's origin speaks
+// HTTP/1.1 only, that is the cheaper one.
+func (ts *transports) get(o *origin, t target, h2 bool) transport {
+	key := transportKey{o, h2 && t.secure && o.speaksH2(t.addr())}
 	ts.mu.RLock()
-	t := ts.all[key]
+	tr := ts.all[key]
 	ts.mu.RUnlock()
-	if t != nil {
-		return t
+	if tr != nil {
+		return tr
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if t = ts.all[key]; t == nil {
-		t = ts.open(o, h2)
-		ts.all[key] = t
+	if tr = ts.all[key]; tr == nil {
+		tr = ts.open(o, key.h2)
+		ts.all[key] = tr
 	}
-	return t
+	return tr
 }
 
-func (ts *transports) open(o *origin, h2 bool) *http.Transport {
+func (ts *transports) open(o *origin, h2 bool) transport {
 	conf := o.tls.Clone() // nil stays nil
 	if conf == nil {
 		conf = &tls.Config{}
 	}
 	conf.MinVersion = tls.VersionTLS12
 	conf.ClientSessionCache = tls.NewLRUClientSessionCache(1024) // its own: a ticket links two connections
+	conf.NextProtos = []string{"http/1.1"}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(h2)
-	return &http.Transport{
-		Proxy: nil, // never the environment's
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return ts.dial(ctx, network, o.dialAddr(addr))
+	if h2 {
+		conf.NextProtos = []string{"h2", "http/1.1"}
+		protocols.SetHTTP2(true)
+	}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return ts.dial(ctx, network, o.dialAddr(addr))
+	}
+	t := &http.Transport{
+		Proxy:       nil, // never the environment's
+		DialContext: dial,
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			tc, err := handshake(ctx, c, addr, conf, ts.timeouts.Handshake)
+			if err != nil {
+				return nil, err
+			}
+			if h2 && tc.ConnectionState().NegotiatedProtocol != "h2" {
+				o.refusedH2(addr)
+			}
+			return tc, nil
 		},
-		TLSClientConfig:        conf,
 		Protocols:              protocols,
-		TLSHandshakeTimeout:    ts.timeouts.Handshake,
+		ResponseHeaderTimeout:  ts.timeouts.ResponseHead,
 		ExpectContinueTimeout:  time.Second, // then the body goes unasked, as RFC 9110 section 10.1.1 allows
 		DisableCompression:     true,        // a client's Accept-Encoding is its own
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 	}
+	if h2 {
+		return t
+	}
+	return http1.New(t)
 }
+
+// handshake makes c a TLS connection to addr's host, verified.
+func handshake(ctx context.Context, c net.Conn, addr string, conf *tls.Config, limit time.Duration) (*tls.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		c.Close()
+		return nil, dialError{err}
+	}
+	conf = conf.Clone()
+	conf.ServerName = strings.TrimSuffix(host, ".") // RFC 6066 section 3
+	tc := tls.Client(c, conf)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := tc.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, dialError{fmt.Errorf("TLS handshake: %w", err)}
+	}
+	return tc, nil
+}
+
+// dialError is a failure before any request could be sent.
+type dialError struct{ error }
+
+func (e dialError) Unwrap() error { return e.error }
 
 // keep closes the idle connections of origins that are no longer in use.
 func (ts *transports) keep(used map[*origin]bool) {
@@ -175,5 +253,9 @@ func (p *Proxy) dialDirect(ctx context.Context, network, addr string) (net.Conn,
 			return nil
 		},
 	}
-	return d.DialContext(ctx, network, addr)
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, dialError{err}
+	}
+	return c, nil
 }

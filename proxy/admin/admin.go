@@ -17,15 +17,16 @@ import (
 
 // Options are the parts of the API. All but Hosts are needed.
 type Options struct {
-	Token   string   // what the API asks for, see [Token]; with "" nobody gets in
-	Addr    string   // host:port that the listener is bound to
-	Hosts   []string // more names that it is called by; A-labels
-	Store   session.Store
-	Sites   func() []Site // those declared now; called by any number of requests at once
-	CA      []byte        // PEM of what clients are to trust
-	Proxy   string        // host:port of the proxy, as clients dial it
-	Version string        // of this program
-	Log     *slog.Logger
+	Token     string   // what the API asks for, see [Token]; with "" nobody gets in
+	Addr      string   // host:port that the listener is bound to
+	Hosts     []string // more names that it is called by; A-labels
+	Store     session.Store
+	Sites     func() []Site // those declared now; called by any number of requests at once
+	CA        []byte        // PEM of what clients are to trust
+	Proxy     string        // host:port of the proxy, as clients dial it
+	Listeners []Listener    // all its ports
+	Version   string        // of this program
+	Log       *slog.Logger
 }
 
 // Site is what the API needs to know of a declared site.
@@ -38,18 +39,20 @@ type Site struct {
 // New returns the handler of the admin listener.
 func New(o Options) http.Handler {
 	s := &server{
-		token:   sha256.Sum256([]byte(o.Token)),
-		names:   newNames(o.Addr, o.Hosts),
-		store:   o.Store,
-		sites:   o.Sites,
-		ca:      o.CA,
-		proxy:   o.Proxy,
-		version: o.Version,
-		log:     o.Log,
+		token:     sha256.Sum256([]byte(o.Token)),
+		names:     newNames(o.Addr, o.Hosts),
+		store:     o.Store,
+		sites:     o.Sites,
+		ca:        o.CA,
+		proxy:     o.Proxy,
+		listeners: o.Listeners,
+		version:   o.Version,
+		log:       o.Log,
 	}
 	s.mux = newMux([]route{
 		{http.MethodGet, "/ca.pem", s.caPEM},
 		{http.MethodGet, "/proxy.pac", s.proxyPAC},
+		{http.MethodGet, "/api/v1/proxy", s.showProxy},
 		{http.MethodGet, "/api/v1/sessions", s.listSessions},
 		{http.MethodGet, "/api/v1/version", s.showVersion},
 	})
@@ -61,15 +64,16 @@ func New(o Options) http.Handler {
 func isOpen(path string) bool { return path == "/ca.pem" || path == "/proxy.pac" }
 
 type server struct {
-	token   [sha256.Size]byte // hashed, so that comparing takes the same time for every length
-	names   names
-	store   session.Store
-	sites   func() []Site
-	ca      []byte
-	proxy   string
-	version string
-	log     *slog.Logger
-	mux     *http.ServeMux
+	token     [sha256.Size]byte // hashed, so that comparing takes the same time for every length
+	names     names
+	store     session.Store
+	sites     func() []Site
+	ca        []byte
+	proxy     string
+	listeners []Listener
+	version   string
+	log       *slog.Logger
+	mux       *http.ServeMux
 }
 
 // ServeHTTP makes its checks in an order that tells an outsider nothing: a

@@ -39,6 +39,17 @@ func Token(stateDir string) (string, error) {
 	return token, nil
 }
 
+// ReadToken returns the token in stateDir/admin.token and never makes one:
+// where there is none, no proxy has run with stateDir, and the error is
+// [fs.ErrNotExist].
+func ReadToken(stateDir string) (string, error) {
+	token, err := readToken(filepath.Join(stateDir, tokenFile))
+	if err != nil {
+		return "", fmt.Errorf("read admin token: %w", err)
+	}
+	return token, nil
+}
+
 func readToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

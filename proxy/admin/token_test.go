@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/base64"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -142,5 +143,23 @@ func wantTokenError(t *testing.T, err error, dir, want string) {
 	}
 	if got := strings.ReplaceAll(err.Error(), dir, "DIR"); got != "open admin token: "+want {
 		t.Errorf("error %q, want %q", got, "open admin token: "+want)
+	}
+}
+
+func TestReadingATokenMakesNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if token, err := ReadToken(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("read from an empty directory: %q, %v; want fs.ErrNotExist", token, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v in the directory (%v), want nothing", entries, err)
+	}
+	made, err := Token(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := ReadToken(dir); err != nil || read != made {
+		t.Errorf("read %q (%v), want the token that was made", read, err)
 	}
 }

@@ -1,0 +1,116 @@
+//go:build linux
+
+// Command bench measures what sessionproxy costs: against goproxy's own
+// interception as the yardstick, in interleaved rounds on one machine, over TLS
+// on both sides, with nothing but loopback between the parts.
+//
+//	go run ./internal/bench [-rows keep-alive,h2] [-rounds 7] [-seconds 1.5]
+//
+// Every proxy is a process of its own, all on one core; the load and the origin
+// share this process on the others. CPU time of the proxy's process for each
+// request is the figure that budgets are written in: it holds where requests a
+// second depend on what else the machine does. Ratios are taken round by round
+// from neighbours in time, and their median is what counts.
+//
+// It judges no correctness beyond what keeps the comparison honest: each
+// response has the status and length that the origin gave it, and each request
+// reaches the origin with as many cookies as its proxy should attach.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == yardstickRole {
+		fmt.Fprintln(os.Stderr, serveYardstick(os.Args[2:]))
+		os.Exit(1)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run returns 0 when all rows were measured, whatever their budgets say, 1 on failure, 2 on wrong usage.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := parse(args, stderr)
+	if err != nil {
+		return 2 // the flag package has said why
+	}
+	results, err := measure(ctx, opts, stderr)
+	// What was measured before a failure is still worth reading.
+	err = errors.Join(err, printResults(stdout, results))
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+type options struct {
+	rows    []row
+	proxies []string
+	rounds  int
+	window  time.Duration // of one round of one proxy
+	idle    int           // connections held in the idle rows
+	calm    time.Duration // for so long memory must stand still before it counts there
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	rowList := fs.String("rows", strings.Join(rowNames(), ","), "what to measure")
+	proxyList := fs.String("proxies", strings.Join(proxyNames, ","), "whom to measure")
+	rounds := fs.Int("rounds", 7, "interleaved rounds of each row")
+	seconds := fs.Float64("seconds", 1.5, "length of one round of one proxy")
+	quick := fs.Bool("quick", false, "one short round of each: shows that all works; its figures mean nothing")
+	if err := fs.Parse(args); err != nil {
+		return options{}, err
+	}
+	opts := options{
+		proxies: strings.Split(*proxyList, ","),
+		rounds:  *rounds,
+		window:  time.Duration(*seconds * float64(time.Second)),
+		idle:    1000,
+		calm:    time.Second,
+	}
+	if *quick {
+		opts.rounds, opts.window, opts.idle, opts.calm = 1, 300*time.Millisecond, 100, 200*time.Millisecond
+	}
+
+	var errs []error
+	for name := range strings.SplitSeq(*rowList, ",") {
+		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		if i < 0 {
+			errs = append(errs, fmt.Errorf("-rows %s: there are %s", name, strings.Join(rowNames(), ", ")))
+			continue
+		}
+		opts.rows = append(opts.rows, rows[i])
+	}
+	for _, name := range opts.proxies {
+		if !slices.Contains(proxyNames, name) {
+			errs = append(errs, fmt.Errorf("-proxies %s: there are %s", name, strings.Join(proxyNames, ", ")))
+		}
+	}
+	if opts.rounds < 1 {
+		errs = append(errs, fmt.Errorf("-rounds %d: must be positive", opts.rounds))
+	}
+	if opts.window <= 0 || opts.window > time.Minute {
+		errs = append(errs, fmt.Errorf("-seconds %g: must be above 0 and at most 60", *seconds))
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+	}
+	return opts, err
+}

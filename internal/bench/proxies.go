@@ -1,0 +1,240 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/elazarl/goproxy"
+)
+
+// The identity that clients give to every proxy. Yardsticks do not ask.
+const user, password = "bench", "correct horse"
+
+// A bed is what one run of the bench stands on.
+type bed struct {
+	dir    string // all files of the run
+	cores  cores
+	origin net.Listener
+	roots  *x509.CertPool // what clients trust
+}
+
+// makeBed makes the keys, starts the origin and, if asked for, builds
+// sessionproxy. Whoever calls it closes the bed, also after an error.
+func makeBed(ctx context.Context, names []string) (b *bed, err error) {
+	b = new(bed)
+	if b.dir, err = os.MkdirTemp("", "bench-"); err != nil {
+		return b, err
+	}
+	if b.cores, err = splitCores(); err != nil {
+		return b, err
+	}
+	ca, err := makeCA("bench proxies", b.file("ca.pem"), b.file("ca.key"))
+	if err != nil {
+		return b, fmt.Errorf("make the proxies' CA: %w", err)
+	}
+	b.roots = x509.NewCertPool()
+	b.roots.AddCert(ca.Leaf)
+	b.roots.AppendCertsFromPEM(goproxy.CA_CERT) // the stock one shows what everybody can sign
+
+	originCA, err := makeCA("bench origin", b.file("origin.pem"), b.file("origin.key"))
+	if err != nil {
+		return b, fmt.Errorf("make the origin's CA: %w", err)
+	}
+	leaf, err := makeLeaf(originCA, originHost)
+	if err != nil {
+		return b, fmt.Errorf("make the origin's certificate: %w", err)
+	}
+	if b.origin, err = startOrigin(leaf); err != nil {
+		return b, err
+	}
+
+	if slices.Contains(names, sessionproxy) {
+		build := exec.CommandContext(ctx, "go", "build", "-o", b.file(sessionproxy),
+			"github.com/sessionproxy/sessionproxy/cmd/sessionproxy")
+		if out, err := build.CombinedOutput(); err != nil {
+			return b, fmt.Errorf("build sessionproxy: %w\n%s", err, out)
+		}
+	}
+	return b, nil
+}
+
+func (b *bed) close() error {
+	if b.origin != nil {
+		b.origin.Close()
+	}
+	return os.RemoveAll(b.dir)
+}
+
+func (b *bed) file(name string) string { return filepath.Join(b.dir, name) }
+
+// A proxy is one running process.
+type proxy struct {
+	name    string
+	addr    string
+	cookies int // it attaches to each request
+	roots   *x509.CertPool
+
+	cmd    *exec.Cmd
+	log    string // file of all it writes
+	cancel context.CancelFunc
+	exited chan struct{} // closed once err is set
+	err    error
+}
+
+// start runs the named proxy, with env on top of the environment, until it
+// serves: sessionproxy has its session then.
+func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, error) {
+	dir, err := os.MkdirTemp(b.dir, name+"-")
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := freeAddrs(3)
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{name: name, addr: addrs[0], roots: b.roots, exited: make(chan struct{})}
+
+	var args []string
+	program := b.file(sessionproxy)
+	if name == sessionproxy {
+		config := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(config, []byte(b.config(dir, addrs)), 0o600); err != nil {
+			return nil, err
+		}
+		args = []string{"serve", "--config", config}
+	} else {
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
+		args = []string{yardstickRole, name, p.addr, b.origin.Addr().String(),
+			b.file("origin.pem"), b.file("ca.pem"), b.file("ca.key")}
+	}
+
+	// A file, as in production: a pipe would make this process work for the proxy's log.
+	p.log = filepath.Join(dir, "log")
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	ctx, p.cancel = context.WithCancel(ctx)
+	p.cmd = exec.CommandContext(ctx, program, args...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = 5 * time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if this process is killed
+	if err := b.cores.start(p.cmd); err != nil {
+		p.cancel()
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		defer close(p.exited)
+		p.err = p.cmd.Wait()
+	}()
+
+	if err := p.ready(ctx); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("start %s: %w\n%s", name, err, p.lastWords())
+	}
+	return p, nil
+}
+
+// config is what an operator would write, and no tuning.
+func (b *bed) config(dir string, addrs []string) string {
+	return fmt.Sprintf(`listen: [{addr: %q, auth: ask}]
+admin: %q
+ops: %q
+state: %q
+store: embedded
+ca: {cert: %q, key: %q}
+clients: [{name: %q, password: %q}]
+sites:
+  - name: bench
+    hosts: [%q]
+    origin: {ca: %q, resolve: {%q: "%s"}}
+`, addrs[0], addrs[1], addrs[2], filepath.Join(dir, "state"), b.file("ca.pem"), b.file("ca.key"),
+		user, password, originHost, b.file("origin.pem"), originHost, b.origin.Addr())
+}
+
+// ready waits until the proxy accepts connections, then logs in where there are sessions.
+func (p *proxy) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp", p.addr)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("process ended: %w", p.err)
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if p.name != sessionproxy {
+		return nil
+	}
+	if err := p.fetch("/login"); err != nil {
+		return fmt.Errorf("log in: %w", err)
+	}
+	p.cookies = sessionCookies
+	if err := p.fetch(p.target("/1k")); err != nil {
+		return fmt.Errorf("use the session: %w", err)
+	}
+	return nil
+}
+
+// fetch makes one request on a connection of its own.
+func (p *proxy) fetch(target string) error {
+	c, err := dialH1(p, target, nil)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.get()
+}
+
+// target adds to path what the origin must see.
+func (p *proxy) target(path string) string {
+	return fmt.Sprintf("%s?cookies=%d", path, p.cookies)
+}
+
+func (p *proxy) stop() {
+	p.cancel()
+	<-p.exited
+}
+
+// lastWords is the end of the proxy's log, for an error that it may explain.
+func (p *proxy) lastWords() []byte {
+	log, _ := os.ReadFile(p.log)
+	return log[max(0, len(log)-2000):]
+}
+
+// freeAddrs returns loopback addresses that nobody listened on a moment ago.
+func freeAddrs(n int) ([]string, error) {
+	addrs := make([]string, n)
+	for i := range addrs {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close() // all at the end, so that no two are equal
+		addrs[i] = ln.Addr().String()
+	}
+	return addrs, nil
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import "slices"
+
+// The proxies that are measured.
+const (
+	sessionproxy = "sessionproxy" // all features on: credentials, cookies injected, a log line for each request
+	tuned        = "tuned"        // goproxy as one who knows it would set it up
+	tunedH2      = "tuned-h2"     // the same, offering HTTP/2 to its clients
+	stock        = "stock"        // goproxy as it comes
+)
+
+var proxyNames = []string{sessionproxy, tuned, tunedH2, stock}
+
+// A row is one way of using a proxy.
+type row struct {
+	name string
+	note string
+
+	h2     bool   // HTTP/2 between client and proxy
+	fresh  bool   // a new tunnel and TLS handshake for each request
+	resume bool   // the client resumes TLS sessions
+	path   string // what is asked of the origin
+	idle   bool   // measures memory that idle connections hold, not requests
+
+	proxies   []string // in the order of each round
+	yardstick string   // the one whose cost is 1
+
+	// What sessionproxy may cost: times the yardstick's CPU, or KiB a connection
+	// in idle rows; budget now, goal in the end. Zero: none.
+	budget, goal float64
+}
+
+var rows = []row{
+	{
+		name: "keep-alive", note: "HTTP/1.1, 1 KiB, connections kept",
+		path: "/1k", proxies: []string{sessionproxy, tuned, stock}, yardstick: tuned, budget: 1.1, goal: 0.7,
+	},
+	{
+		name: "new-connection", note: "CONNECT, full TLS handshake, one request of 1 KiB; what one-shot scripts do",
+		fresh: true,
+		path:  "/1k", proxies: []string{sessionproxy, tuned, stock}, yardstick: tuned, budget: 1.0, goal: 0.85,
+	},
+	{
+		name: "resumed", note: "the same by clients that keep TLS tickets, as browsers do; goproxy never resumes",
+		fresh: true, resume: true,
+		path: "/1k", proxies: []string{sessionproxy, tuned}, yardstick: tuned,
+	},
+	{
+		name: "h2", note: "HTTP/2 to the client, 1 KiB, connections kept",
+		h2:   true,
+		path: "/1k", proxies: []string{sessionproxy, tunedH2}, yardstick: tunedH2, budget: 1.0, goal: 0.8,
+	},
+	{
+		name: "1MiB", note: "HTTP/1.1, bodies of 1 MiB, connections kept",
+		path: "/1m", proxies: []string{sessionproxy, tuned, stock}, yardstick: tuned,
+	},
+	{
+		name: "idle-h1", note: "one request on each of many connections, which then stay open",
+		idle: true,
+		path: "/1k", proxies: []string{sessionproxy, tuned}, yardstick: tuned, budget: 40,
+	},
+	{
+		name: "idle-h2", note: "the same over HTTP/2",
+		h2: true, idle: true,
+		path: "/1k", proxies: []string{sessionproxy, tunedH2}, yardstick: tunedH2, budget: 56,
+	},
+}
+
+func rowNames() []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.name
+	}
+	return names
+}
+
+// among returns the row's proxies that are in names, in the row's order.
+func (r row) among(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(r.proxies), func(name string) bool { return !slices.Contains(names, name) })
+}
