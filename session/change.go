@@ -1,5 +1,10 @@
 package session
 
+import (
+	"slices"
+	"time"
+)
+
 // Update is what one reply, import or operator changes in a jar.
 type Update struct {
 	// Base is the version of the jar that the request left with: 0 where
@@ -13,6 +18,10 @@ type Update struct {
 	// sites that declare no login, whose Set-Cookie is often the fresh
 	// anonymous session of a client that was logged out.
 	Timid bool
+
+	// Insecure: the reply came over plain http. It may not set or delete
+	// what overlays a Secure cookie (RFC 6265bis section 5.7, step 17).
+	Insecure bool
 
 	// Cookies to set. One whose Expires is not after the time of the change
 	// deletes the cookie of its identity.
@@ -33,6 +42,249 @@ const (
 	Changed   Outcome = iota // set, replaced or deleted
 	Unchanged                // the jar says so already
 	Late                     // refused: what the jar has is newer and may not be overwritten
-	Revoked                  // refused: the request left before the session was revoked
+	Revoked                  // refused: the request left before the session was revoked, or a worker sets a revoked name
 	Evicted                  // set, but a limit pushed it out at once
+	Overlays                 // refused: an insecure reply, and the jar has a Secure cookie there
+	Invalid                  // refused: no Set-Cookie line could set it
 )
+
+// Limits of a jar. RFC 6265bis section 6.1 asks for at least 50 cookies a
+// domain and 3000 in all; Chromium has 180 for a registrable domain.
+const (
+	maxPerSite = 180
+	maxCookies = 3000
+	maxMarks   = 1024
+	maxRevoked = maxCookies
+)
+
+// Apply returns the jar after u, with one Outcome for each of u.Cookies. clock
+// is the store's clock in microseconds since 1970; each change gets the version
+// max(last+1, clock), which is also its time: Created, Used and the 400 days of
+// Expires count from it. Where nothing changed it returns j itself.
+//
+// A late change never deletes, and sets only where the present value (or mark)
+// is ByReply, and u is not Timid. A change whose Base is below the floor is
+// refused. Limits: 180 cookies a registrable domain, 3000 a jar; expired ones
+// go first, then insecure ones, then the least recently used (RFC 6265bis
+// section 5.7).
+//
+// A reply that repeats a cookie is no change, though its expiry moves: sites
+// with a sliding session send the same cookie with each reply. An expiry that
+// moved ahead by less than a tenth of the new life waits for the next reply
+// that moves it further, so a renewal costs at most ten writes a life, and the
+// jar never ends a cookie by more than a tenth of its life too early.
+func (j *Jar) Apply(u Update, clock int64) (*Jar, []Outcome) {
+	outcomes := make([]Outcome, len(u.Cookies))
+	if u.Base < j.floor {
+		for i := range outcomes {
+			outcomes[i] = Revoked
+		}
+		return j, outcomes
+	}
+	e := edit{Update: u, from: j, next: j, clock: clock}
+	if u.Replace {
+		e.deleteOthers()
+	}
+	for i := range u.Cookies {
+		outcomes[i] = e.one(u.Cookies[i])
+	}
+	if e.next == j {
+		return j, outcomes
+	}
+	e.finish(outcomes)
+	return e.next, outcomes
+}
+
+// edit is an Update under way. next is from until the first change, then a
+// copy that nobody else has.
+type edit struct {
+	Update
+	from, next *Jar
+	clock      int64
+}
+
+// own makes next a copy that may be changed.
+func (e *edit) own() {
+	if e.next != e.from {
+		return
+	}
+	e.next = &Jar{
+		cookies: slices.Clone(e.from.cookies),
+		marks:   slices.Clone(e.from.marks),
+		version: e.from.version,
+		floor:   e.from.floor,
+		created: e.from.created,
+		revoked: e.from.revoked,
+	}
+}
+
+// one sets or deletes one cookie.
+func (e *edit) one(c Cookie) Outcome {
+	if c.check() != nil {
+		return Invalid
+	}
+	id := c.Identity()
+	at := slices.IndexFunc(e.next.cookies, func(have Cookie) bool { return have.Identity() == id })
+	mark := slices.IndexFunc(e.next.marks, func(m Mark) bool { return m.Identity == id })
+	v := e.next.nextVersion(e.clock)
+	now := microTime(v)
+	if !c.Expires.IsZero() {
+		c.Expires = microTime(capped(c.Expires, now).UnixMicro())
+	}
+	deletes := c.Expired(now)
+
+	switch {
+	case e.Writer == ByWorker && !deletes && e.isRevoked(c.Name):
+		return Revoked
+	case deletes && at < 0, !deletes && at >= 0 && e.repeats(&e.next.cookies[at], &c, now):
+		return Unchanged
+	case e.late(at, mark, deletes):
+		return Late
+	case e.Insecure && e.overlays(&c, now):
+		return Overlays
+	}
+
+	e.own()
+	e.next.version = v
+	if mark >= 0 {
+		e.next.marks = slices.Delete(e.next.marks, mark, mark+1)
+	}
+	if deletes {
+		e.next.cookies = slices.Delete(e.next.cookies, at, at+1)
+		e.next.marks = append(e.next.marks, Mark{id, v, e.Writer})
+		return Changed
+	}
+	c.Version, c.Writer, c.Created, c.Used = v, e.Writer, now, now
+	if at >= 0 {
+		have := &e.next.cookies[at]
+		if e.Writer == ByReply && c.Value == have.Value {
+			c.Writer = have.Writer // whoever gave the value; a reply only renews it
+		}
+		c.Created = have.Created
+		*have = c
+	} else {
+		e.insert(c)
+	}
+	e.unrevoke(c.Name)
+	return Changed
+}
+
+// late says whether the cookie of this identity, or its mark, changed since
+// the request left, and may not be overwritten.
+func (e *edit) late(at, mark int, deletes bool) bool {
+	var version int64
+	var writer Writer
+	switch {
+	case at >= 0:
+		version, writer = e.next.cookies[at].Version, e.next.cookies[at].Writer
+	case mark >= 0:
+		version, writer = e.next.marks[mark].Version, e.next.marks[mark].Writer
+	}
+	// A reply may name a cookie twice: its own changes never make it late.
+	if version <= e.Base || version > e.from.version {
+		return false
+	}
+	return deletes || e.Timid || writer != ByReply
+}
+
+// repeats says whether c tells nothing new about have.
+func (e *edit) repeats(have, c *Cookie, now time.Time) bool {
+	if have.Value != c.Value || have.Secure != c.Secure || have.HTTPOnly != c.HTTPOnly ||
+		have.SameSite != c.SameSite || have.Priority != c.Priority {
+		return false
+	}
+	// A login that keeps the session's value still makes it a login's.
+	if have.Writer == ByReply && e.Writer != ByReply && e.Writer != ByWorker {
+		return false
+	}
+	if have.Expires.IsZero() || c.Expires.IsZero() {
+		return have.Expires.Equal(c.Expires)
+	}
+	// Proxies' clocks differ, so an end up to a second earlier is the same.
+	moved := c.Expires.Sub(have.Expires)
+	return moved > -time.Second && moved < c.Expires.Sub(now)/10
+}
+
+// overlays is RFC 6265bis section 5.7, step 17 ("leave secure cookies alone").
+// The paths are not compared both ways: an insecure cookie with a wider path
+// is sent after the Secure one and does not hide it.
+func (e *edit) overlays(c *Cookie, now time.Time) bool {
+	return slices.ContainsFunc(e.next.cookies, func(have Cookie) bool {
+		return have.Secure && have.Name == c.Name && !have.Expired(now) &&
+			(domainMatch(have.Domain, c.Domain) || domainMatch(c.Domain, have.Domain)) &&
+			pathMatch(c.Path, have.Path)
+	})
+}
+
+// insert puts a new cookie behind the older ones whose paths are as long.
+func (e *edit) insert(c Cookie) {
+	at, _ := slices.BinarySearchFunc(e.next.cookies, &c, func(have Cookie, c *Cookie) int {
+		if len(have.Path) >= len(c.Path) {
+			return -1
+		}
+		return 1
+	})
+	e.next.cookies = slices.Insert(e.next.cookies, at, c)
+}
+
+// deleteOthers deletes all cookies that are not among the update's.
+func (e *edit) deleteOthers() {
+	keep := make(map[Identity]bool, len(e.Cookies))
+	for i := range e.Cookies {
+		keep[e.Cookies[i].Identity()] = true
+	}
+	for i := range e.from.cookies {
+		c := e.from.cookies[i]
+		if !keep[c.Identity()] {
+			c.Expires = past
+			e.one(c)
+		}
+	}
+}
+
+func (e *edit) isRevoked(name string) bool {
+	_, found := slices.BinarySearch(e.next.revoked, name)
+	return found
+}
+
+func (e *edit) unrevoke(name string) {
+	if i, found := slices.BinarySearch(e.next.revoked, name); found {
+		e.next.revoked = slices.Delete(slices.Clone(e.next.revoked), i, i+1)
+	}
+}
+
+// finish brings the changed jar within its limits and makes it ready.
+func (e *edit) finish(outcomes []Outcome) {
+	j := e.next
+	now := microTime(j.version)
+	j.cookies = slices.DeleteFunc(j.cookies, func(c Cookie) bool { return c.Expired(now) })
+	before := len(j.cookies)
+	j.evict()
+	if len(j.cookies) < before {
+		for i := range outcomes {
+			if outcomes[i] == Changed && !e.Cookies[i].Expired(now) && !j.has(e.Cookies[i].Identity()) {
+				outcomes[i] = Evicted
+			}
+		}
+	}
+	j.marks = lastMarks(j.marks)
+	switch {
+	case len(j.cookies) == 0:
+		j.created = time.Time{}
+	case j.created.IsZero():
+		j.created = now
+	}
+	j.prepare()
+}
+
+func (j *Jar) has(id Identity) bool {
+	return slices.ContainsFunc(j.cookies, func(c Cookie) bool { return c.Identity() == id })
+}
+
+func lastMarks(marks []Mark) []Mark {
+	return slices.Clone(marks[max(0, len(marks)-maxMarks):])
+}
+
+// microTime is the time of a version. Jars hold times in microseconds and UTC,
+// as stores do.
+func microTime(micro int64) time.Time { return time.UnixMicro(micro).UTC() }

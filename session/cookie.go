@@ -49,7 +49,9 @@ type Cookie struct {
 	// Expires is the end of its life, capped at 400 days after it was set.
 	// Zero: a session cookie, which lives as long as the session.
 	Expires time.Time
-	Created time.Time // when this name, domain and path was first set; decides the order
+
+	// A jar takes the next two from the store's clock, see [Jar.Apply].
+	Created time.Time // when this identity was first set; decides the order
 	Used    time.Time // when it was last set, for the limits: the least recently used goes first
 
 	Version int64 // of the change that set it: microseconds of the store's clock, always rising

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -10,12 +13,35 @@ import (
 // The zero Jar is empty.
 type Jar struct {
 	cookies []Cookie // in the order of a Cookie header: longer paths first, then older ones
-	marks   []Mark   // what was deleted, for late replies
+	marks   []Mark   // what was deleted, for late replies; oldest first
 
 	version int64
 	floor   int64
-	revoked []string // names in the jar when it was revoked; sorted
+	created time.Time // when the first cookie came into the empty jar
+	revoked []string  // names in the jar when it was revoked; sorted
+
+	// What Merge needs, made once per state.
+	sent  []sent           // of each cookie
+	first map[string]int32 // name → its first cookie
 }
+
+// sent is what Merge reads of a cookie: a third of its bytes, since every request
+// looks at every cookie.
+type sent struct {
+	text         string // "; name=value", or "; value" of a nameless cookie
+	domain, path string
+	expires      int64 // microseconds since 1970
+	next         int32 // the next cookie of this name, or -1
+	name         uint16
+	hostOnly     bool
+	secure       bool
+	sameSite     SameSite
+}
+
+const separator = "; "
+
+// pair is the cookie as it stands in a Cookie header.
+func (s *sent) pair() string { return s.text[len(separator):] }
 
 // Mark is what a deleted cookie leaves behind, so that a late reply can be
 // told from a new one. Marks are bounded: the oldest go first.
@@ -38,29 +64,99 @@ func (j *Jar) Version() int64 { return j.version }
 // delivered.
 func (j *Jar) Floor() int64 { return j.floor }
 
-// Apply returns the jar after u, with one Outcome for each of u.Cookies. clock
-// is the store's clock in microseconds since 1970; each change gets the version
-// max(last+1, clock). Where nothing changed it returns j itself.
-//
-// A late change never deletes, and sets only where the present value (or mark)
-// is ByReply, and u is not Timid. A change whose Base is below the floor is
-// refused. Limits: 180 cookies a domain, 3000 a jar, the least recently used
-// goes first (RFC 6265bis section 6.1).
-func (j *Jar) Apply(u Update, clock int64) (*Jar, []Outcome) { panic("not built") }
+// Created is when the jar, being empty, got its first cookie: the start of the
+// session. Zero for an empty jar.
+func (j *Jar) Created() time.Time { return j.created }
 
 // Revoke returns an empty jar with a floor, which remembers the names.
-func (j *Jar) Revoke(clock int64) *Jar { panic("not built") }
+func (j *Jar) Revoke(clock int64) *Jar {
+	v := j.nextVersion(clock)
+	names := make([]string, 0, len(j.cookies)+len(j.revoked))
+	for i := range j.cookies {
+		names = append(names, j.cookies[i].Name)
+	}
+	names = append(names, j.revoked...)
+	// Sessions that are revoked again and again keep their newest names.
+	names = names[:min(len(names), maxRevoked)]
+	slices.Sort(names)
+	return &Jar{version: v, floor: v, revoked: slices.Clip(slices.Compact(names))}
+}
 
-// Clear returns an empty jar with marks for all it held.
-func (j *Jar) Clear(clock int64) *Jar { panic("not built") }
+// Clear returns an empty jar with marks for all it held. The marks are of
+// replies, so that replies under way may fill the jar anew; those that are
+// [Update.Timid] may not.
+func (j *Jar) Clear(clock int64) *Jar {
+	next := &Jar{version: j.nextVersion(clock), floor: j.floor, revoked: j.revoked}
+	next.marks = slices.Clone(j.marks)
+	for i := range j.cookies {
+		next.marks = append(next.marks, Mark{j.cookies[i].Identity(), next.version, ByReply})
+	}
+	next.marks = lastMarks(next.marks)
+	return next
+}
 
 // End is when the jar's life ends if it was last used at used: the end of
 // Life.Idle, but not after Life.Max.
-func (j *Jar) End(used time.Time, life Life) time.Time { panic("not built") }
+func (j *Jar) End(used time.Time, life Life) time.Time {
+	idle := life.Idle
+	if idle == 0 {
+		idle = j.idle()
+	}
+	end := used.Add(idle)
+	if latest := j.created.Add(life.Max); life.Max > 0 && !j.created.IsZero() && latest.Before(end) {
+		return latest
+	}
+	return end
+}
 
-// MarshalBinary and UnmarshalBinary are the embedded store's form of a jar;
-// values keep their bytes, UTF-8 or not.
-func (j *Jar) MarshalBinary() ([]byte, error) { panic("not built") }
+// idle is the life that the site itself gives its session: that of its longest
+// cookie as it was set, less 5 % so that it is renewed here before it ends
+// there.
+func (j *Jar) idle() time.Duration {
+	var longest time.Duration
+	for i := range j.cookies {
+		if c := &j.cookies[i]; !c.Expires.IsZero() {
+			longest = max(longest, c.Expires.Sub(c.Used))
+		}
+	}
+	if longest == 0 {
+		return 30 * time.Minute
+	}
+	return longest - longest/20
+}
 
-// UnmarshalBinary reads what MarshalBinary wrote.
-func (j *Jar) UnmarshalBinary(b []byte) error { panic("not built") }
+func (j *Jar) nextVersion(clock int64) int64 { return max(j.version+1, clock) }
+
+// prepare makes what Merge needs. It may change j, which nobody else has yet.
+func (j *Jar) prepare() {
+	j.sent = make([]sent, len(j.cookies))
+	j.first = make(map[string]int32, len(j.cookies))
+	for i := len(j.cookies) - 1; i >= 0; i-- {
+		c := &j.cookies[i]
+		s := &j.sent[i]
+		*s = sent{
+			domain: c.Domain, path: c.Path, expires: math.MaxInt64, next: -1,
+			name: uint16(len(c.Name)), hostOnly: c.HostOnly, secure: c.Secure, sameSite: c.SameSite,
+		}
+		if c.Name == "" {
+			s.text = separator + c.Value
+		} else {
+			s.text = separator + c.Name + "=" + c.Value
+		}
+		// Let go of the header line that the cookie came in.
+		c.Name, c.Value = s.pair()[:len(c.Name)], s.pair()[len(s.pair())-len(c.Value):]
+		if !c.Expires.IsZero() {
+			s.expires = c.Expires.UnixMicro()
+		}
+		if n, ok := j.first[c.Name]; ok {
+			s.next = n
+		}
+		j.first[c.Name] = int32(i)
+	}
+}
+
+// compareOrder is the order of a Cookie header: RFC 6265bis section 5.8.3,
+// step 2.
+func compareOrder(a, b *Cookie) int {
+	return cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), a.Created.Compare(b.Created))
+}

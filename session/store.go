@@ -59,7 +59,9 @@ type Info struct {
 type Store interface {
 	// Load returns the jar, or ErrNotFound. Any number of callers share it;
 	// none may change it. It reads memory, and asks a server only where
-	// memory does not know.
+	// memory does not know. A session that was revoked, cleared or emptied
+	// is an empty jar while its floor or marks last: a request that left
+	// without its version would be below the one and late for the others.
 	Load(ctx context.Context, key Key) (*Jar, error)
 
 	// Apply makes the changes of u that [Jar.Apply] allows, restarts the
@@ -72,18 +74,19 @@ type Store interface {
 	// not written again. An unknown session is not an error.
 	Renew(ctx context.Context, key Key, life Life) error
 
-	// Revoke ends the session and all its private jars, and raises a floor
-	// under it that outlives them by 24 h: see [Jar.Floor]. An unknown
-	// session gets a floor too, since requests may be under way.
+	// Revoke ends the session that key belongs to and all its private jars,
+	// and raises a floor under all of them that outlives them by 24 h: see
+	// [Jar.Floor]. An unknown session gets a floor too, since requests may
+	// be under way.
 	Revoke(ctx context.Context, key Key) error
 
-	// Clear forgets the cookies of the session and its private jars, with
-	// no floor: replies under way may fill it anew. An unknown session is
-	// not an error.
+	// Clear forgets the cookies of the session that key belongs to and its
+	// private jars, with no floor: replies under way may fill it anew. An
+	// unknown session is not an error.
 	Clear(ctx context.Context, key Key) error
 
-	// List returns the live shared jars of a site, or of all sites where
-	// site is "", in order of site and ID.
+	// List returns the live shared jars of a site that hold cookies, or of
+	// all sites where site is "", in order of site and ID.
 	List(ctx context.Context, site string) ([]Info, error)
 
 	// Close writes what is pending and frees the store.
