@@ -8,76 +8,120 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
+// setCookie is one Set-Cookie line that belongs to the session, or to the
+// worker in it.
+type setCookie struct {
+	session.Cookie
+	line    int // in the response
+	deletes bool
+	revoked bool // the request left before the session was revoked
+}
+
 // capture puts the response's cookies into the session before the client sees
 // a byte of it: a client that was told to be logged in finds the others are.
+// A reply to a logout is that client's own affair.
 func (x *exchange) capture(resp *http.Response) {
 	lines := resp.Header["Set-Cookie"]
-	if len(lines) == 0 || !x.inUse() || !x.site.Cookies.Capture || x.logout || x.whose == session.Cross || !x.id.writes() {
+	if len(lines) == 0 || !x.inUse() || x.logout {
 		return
 	}
+	now := time.Now()
+	shared, private := x.parse(resp, lines, now)
+	switch {
+	case x.site.Cookies.Capture && x.whose != session.Cross && x.id.writes():
+		x.apply(x.key, resp, x.jar, shared)
+		x.apply(x.privateKey(), resp, x.private, private)
+	case x.load(x.key).Floor() > x.jar.Version():
+		for i := range shared {
+			shared[i].revoked = true
+		}
+	}
+	x.withhold(resp, lines, shared)
+}
+
+// parse returns the cookies of the lines that a jar wants. Private ones are
+// wanted only for workers that do not keep them.
+func (x *exchange) parse(resp *http.Response, lines []string, now time.Time) (shared, private []setCookie) {
 	setting := session.Setting{
 		Host: x.target.host, Path: cookiePath(resp.Request), Secure: x.target.secure,
 		CrossSite: x.whose != session.Own,
 	}
-	now := time.Now()
-	u := session.Update{
-		Base:   x.jar.Version(),
-		Writer: session.ByReply,
-		// No login is declared for any site, so nothing tells a new session
-		// from the anonymous one of a client that was logged out.
-		Timid:    resp.StatusCode >= 300 && resp.StatusCode < 500,
-		Insecure: !x.target.secure,
-	}
-	line := make([]int, 0, len(lines)) // of each cookie in u
 	for i, l := range lines {
 		c, err := session.ParseSetCookie(l, setting, now)
 		if err != nil {
 			x.p.metrics.refuse(err)
 			continue
 		}
-		if !x.site.policy.Shared(c.Name) {
-			continue
+		s := setCookie{Cookie: c, line: i, deletes: c.Expired(now)}
+		switch {
+		case x.site.policy.Shared(c.Name):
+			shared = append(shared, s)
+		case x.site.policy.Private(c.Name) && !x.keepsItself(c.Name):
+			private = append(private, s)
 		}
-		u.Cookies = append(u.Cookies, c)
-		line = append(line, i)
 	}
-	if len(u.Cookies) == 0 {
+	return shared, private
+}
+
+// apply changes a jar, and notes what became of each cookie. base is the jar
+// that the request left with.
+func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar, set []setCookie) {
+	if len(set) == 0 {
 		return
+	}
+	u := session.Update{
+		Base:   base.Version(),
+		Writer: session.ByReply,
+		// No login is declared for any site, so nothing tells a new session
+		// from the anonymous one of a client that was logged out.
+		Timid:    resp.StatusCode >= 300 && resp.StatusCode < 500,
+		Insecure: !x.target.secure,
+		Cookies:  make([]session.Cookie, len(set)),
+	}
+	for i := range set {
+		u.Cookies[i] = set[i].Cookie
 	}
 	// The client may be gone; its login is not.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x), storeBudget)
 	defer cancel()
-	_, outcomes, err := x.p.store.Apply(ctx, x.key, u, x.site.life)
+	_, outcomes, err := x.p.store.Apply(ctx, key, u, x.site.life)
 	if err != nil {
 		x.p.storeFailed("apply", err)
 		return
 	}
-	drop := make([]bool, len(lines))
 	for i, o := range outcomes {
-		deletes := u.Cookies[i].Expired(now)
-		x.site.counts.capture(o, deletes)
+		set[i].revoked = o == session.Revoked
+		x.site.counts.capture(o, set[i].deletes)
 		if o == session.Changed {
 			x.captured++
 		}
-		drop[line[i]] = o == session.Revoked || !deletes && !x.deliver()
-	}
-	kept := lines[:0:0]
-	for i, l := range lines {
-		if !drop[i] {
-			kept = append(kept, l)
-		}
-	}
-	if len(kept) < len(lines) {
-		resp.Header["Set-Cookie"] = kept
-	}
-	if len(kept) == 0 {
-		delete(resp.Header, "Set-Cookie")
 	}
 }
 
-// deliver says whether the client is given the session's cookies, too.
-func (x *exchange) deliver() bool {
-	return x.site.Cookies.Deliver && (x.id.client == nil || x.id.client.Deliver)
+// withhold removes the lines that the client may not have: those of a revoked
+// session, and the session's cookies where they are not delivered. Deletions
+// always pass.
+func (x *exchange) withhold(resp *http.Response, lines []string, shared []setCookie) {
+	deliver := x.site.Cookies.Deliver && (x.id.client == nil || x.id.client.Deliver)
+	gone := make(map[int]bool)
+	for _, s := range shared {
+		if s.revoked || !deliver && !s.deletes {
+			gone[s.line] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	kept := make([]string, 0, len(lines))
+	for i, l := range lines {
+		if !gone[i] {
+			kept = append(kept, l)
+		}
+	}
+	resp.Header["Set-Cookie"] = kept
+	if len(kept) == 0 {
+		delete(resp.Header, "Set-Cookie")
+	}
 }
 
 // storeBudget bounds what a request waits for the store.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // tracked are the connections that no http.Server knows: hijacked ones and
@@ -15,36 +17,61 @@ type tracked struct {
 	closing chan struct{}
 
 	mu     sync.Mutex // guards what follows
-	conns  map[io.Closer]int
+	conns  map[io.Closer]user
 	closed bool
 	wg     sync.WaitGroup
 }
 
 func newTracked() *tracked {
-	return &tracked{closing: make(chan struct{}), conns: map[io.Closer]int{}}
+	return &tracked{closing: make(chan struct{}), conns: map[io.Closer]user{}}
 }
 
 // done is closed when the proxy closes.
 func (t *tracked) done() <-chan struct{} { return t.closing }
 
-// add notes a connection and the goroutine that serves it, until release. It
-// reports false where the proxy is closing already.
-func (t *tracked) add(c io.Closer) (release func(), ok bool) {
+// user is who holds a connection.
+type user struct {
+	session session.Key // whose revocation closes it; zero: none's
+	holders int         // goroutines
+}
+
+// add notes a connection of a session (the zero Key: of none) and the goroutine
+// that serves it, until release. It reports false where the proxy is closing
+// already.
+func (t *tracked) add(c io.Closer, of session.Key) (release func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, false
 	}
-	t.conns[c]++
+	t.conns[c] = user{session: of, holders: t.conns[c].holders + 1}
 	t.wg.Add(1)
 	return func() {
 		t.mu.Lock()
-		if t.conns[c]--; t.conns[c] == 0 {
+		defer t.mu.Unlock()
+		if u := t.conns[c]; u.holders > 1 {
+			u.holders--
+			t.conns[c] = u
+		} else {
 			delete(t.conns, c)
 		}
-		t.mu.Unlock()
 		t.wg.Done()
 	}, true
+}
+
+// closeSession closes the connections of a session.
+func (t *tracked) closeSession(of session.Key) {
+	var open []io.Closer
+	t.mu.Lock()
+	for c, u := range t.conns {
+		if u.session == of {
+			open = append(open, c)
+		}
+	}
+	t.mu.Unlock()
+	for _, c := range open {
+		c.Close()
+	}
 }
 
 func (t *tracked) close() {

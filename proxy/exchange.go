@@ -39,7 +39,9 @@ type exchange struct {
 	whose   session.Whose
 	logout  bool
 	cookie  []string     // the client's own Cookie lines
+	browser bool         // the client is one: it keeps its private cookies itself
 	jar     *session.Jar // that the last try left with; never nil where the session is in use
+	private *session.Jar // the worker's own; nil for browsers
 	http11  bool         // the client speaks HTTP/1.1 or later
 	upgrade string       // the Upgrade field of the request, then of a 101
 

@@ -15,7 +15,11 @@ func (x *exchange) inject(r *http.Request) {
 	if !x.inUse() {
 		return
 	}
-	x.jar = x.load()
+	x.jar = x.load(x.key)
+	if !x.browser {
+		x.private = x.load(x.privateKey())
+		x.notePrivate()
+	}
 	if !x.site.Cookies.Inject {
 		return
 	}
@@ -26,7 +30,7 @@ func (x *exchange) inject(r *http.Request) {
 		Whose:  x.whose,
 		Logout: x.logout,
 		Now:    time.Now(),
-	}, x.jar, nil, x.site.policy)
+	}, x.jar, x.private, x.site.policy)
 	x.injected = m.Injected
 	if m.Dropped > 0 {
 		x.p.metrics.refused.WithLabelValues("header_size").Add(float64(m.Dropped))
@@ -44,14 +48,13 @@ func (x *exchange) inject(r *http.Request) {
 	}
 }
 
-// load returns the session's jar: an empty one where the session is absent, or
-// where the store can't say. The request goes on with the client's own cookies
-// then.
-func (x *exchange) load() *session.Jar {
-	jar, err := x.p.store.Load(x, x.key)
+// load returns a jar of the session: an empty one where it is absent, or where
+// the store can't say. The request goes on with the client's own cookies then.
+func (x *exchange) load(key session.Key) *session.Jar {
+	jar, err := x.p.store.Load(x, key)
 	switch {
 	case err == nil:
-		if err := x.p.store.Renew(x, x.key, x.site.life); err != nil {
+		if err := x.p.store.Renew(x, key, x.site.life); err != nil {
 			x.p.storeFailed("renew", err)
 		}
 		return jar

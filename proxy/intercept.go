@@ -10,9 +10,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/elazarl/goproxy"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // serve owns a client's connection after its CONNECT. It runs on the goroutine
@@ -20,7 +23,7 @@ import (
 // or the inner server's.
 func (c *connection) serve(_ *http.Request, hijacked net.Conn, _ *goproxy.ProxyCtx) {
 	conn := hijacked.(*clientConn)
-	release, ok := c.p.conns.add(conn)
+	release, ok := c.p.conns.add(conn, session.Key{})
 	if !ok {
 		conn.Close()
 		c.closeOrigin()
@@ -50,21 +53,21 @@ func (c *connection) sniff(conn *clientConn) {
 	if c.target.port == "443" {
 		wait = c.p.timeouts.Header // no server speaks first there
 	}
-	switch err := conn.peek(wait); {
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.target.port != "443":
+	err := conn.peek(wait)
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.target.port != "443" {
 		if c.dial() && c.serverSpeaks(conn) {
 			c.tunnel(conn)
 			return
 		}
-		if c.origin == nil || len(conn.ahead) == 0 {
-			conn.Close()
-			c.closeOrigin()
-			return
-		}
-		c.closeOrigin() // the client was only slow
-	case err != nil:
+		c.closeOrigin()
+		err = conn.peek(c.p.timeouts.Header) // the client is only slow
+	}
+	if err != nil {
 		conn.Close()
 		return
+	}
+	for err == nil && beginsLikeHTTP(conn.ahead) {
+		err = conn.peekMore(c.p.timeouts.Sniff)
 	}
 	switch {
 	case conn.ahead[0] == tlsHandshake:
@@ -78,36 +81,25 @@ func (c *connection) sniff(conn *clientConn) {
 	}
 }
 
-// serverSpeaks waits until either side sends a byte, and says whether it was
-// the server. A client's byte stands in conn.ahead then.
+// serverSpeaks waits until either side sends a byte, and says whether the
+// server did. What they have sent stands in their ahead.
 func (c *connection) serverSpeaks(conn *clientConn) bool {
 	origin := &clientConn{Conn: c.origin}
 	c.origin = origin
-	client := make(chan error, 1)
-	server := make(chan error, 1)
-	go func() { client <- conn.peek(c.p.timeouts.Idle) }()
-	go func() { server <- origin.peek(c.p.timeouts.Idle) }()
-	var first bool
-	select {
-	case <-client:
-	case err := <-server:
-		first = err == nil
-		server <- err
+	limit := time.Now().Add(c.p.timeouts.Idle)
+	conn.SetReadDeadline(limit)
+	origin.SetReadDeadline(limit)
+	var wg sync.WaitGroup
+	wait := func(one, other *clientConn) {
+		_ = one.readAhead() // whatever came of it, the other need not wait on
+		other.SetReadDeadline(time.Unix(1, 0))
 	}
-	// The other read is cut short; what it may have read by then is kept.
-	interrupt(conn, client)
-	interrupt(origin, server)
-	return first
-}
-
-// interrupt ends a peek under way on conn and waits for it.
-func interrupt(conn net.Conn, done chan error) {
-	conn.SetReadDeadline(time.Unix(1, 0))
-	select {
-	case <-done:
-	case <-time.After(time.Minute): // unreachable: a deadline ends every read
-	}
+	wg.Go(func() { wait(conn, origin) })
+	wg.Go(func() { wait(origin, conn) })
+	wg.Wait()
 	conn.SetReadDeadline(time.Time{})
+	origin.SetReadDeadline(time.Time{})
+	return len(origin.ahead) > 0
 }
 
 // sniffName serves a CONNECT to an IP: where the client speaks TLS, the name
@@ -257,13 +249,17 @@ const tlsHandshake = 0x16 // record type of a ClientHello
 // speaks first. "SSH-2.0-…" is none.
 func looksLikeHTTP(b []byte) bool {
 	method, rest, ok := bytes.Cut(b, []byte(" "))
-	if !ok || len(method) == 0 || len(method) > 20 || bytes.Equal(method, []byte("PRI")) {
+	if !ok || !isMethod(method) || len(rest) == 0 {
 		return false
 	}
-	for _, c := range method {
-		if c < 'A' || c > 'Z' {
-			return false
-		}
-	}
-	return len(rest) > 0 && (rest[0] == '/' || rest[0] == '*' || rest[0] == 'h' || string(method) == http.MethodConnect)
+	return rest[0] == '/' || rest[0] == '*' || rest[0] == 'h' || string(method) == http.MethodConnect
+}
+
+// beginsLikeHTTP says whether b may become a request line, and is too short to
+// tell.
+func beginsLikeHTTP(b []byte) bool { return isMethod(bytes.TrimSuffix(b, []byte(" "))) }
+
+// isMethod: HTTP/2 begins with "PRI", and is left alone outside TLS.
+func isMethod(b []byte) bool {
+	return len(b) > 0 && len(b) <= 20 && len(bytes.TrimLeft(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) == 0 && string(b) != "PRI"
 }

@@ -48,7 +48,8 @@ type Proxy struct {
 	rules    atomic.Pointer[rules]
 	engine   *goproxy.ProxyHttpServer
 	pool     *transports
-	browsers *browsers
+	browsers *memory // clients, with their User-Agent, that have sent Fetch metadata
+	keepers  *memory // workers that keep private cookies of a name themselves
 	alerts   *alerts
 	ids      ids
 	conns    *tracked    // hijacked connections
@@ -73,7 +74,8 @@ func New(o Options) (*Proxy, error) {
 		log:       o.Log,
 		metrics:   newMetrics(o.Metrics),
 		timeouts:  o.Timeouts.withDefaults(),
-		browsers:  newBrowsers(),
+		browsers:  newMemory(),
+		keepers:   newMemory(),
 		alerts:    newAlerts(o.Log),
 		ids:       newIDs(),
 		conns:     newTracked(),

@@ -154,7 +154,7 @@ func (w *relay) switchProtocols() error {
 	}
 	defer client.Close()
 	for _, c := range []io.Closer{client, server} {
-		release, ok := w.x.p.conns.add(c)
+		release, ok := w.x.p.conns.add(c, w.x.key)
 		if !ok {
 			return net.ErrClosed
 		}

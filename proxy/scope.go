@@ -62,10 +62,12 @@ func (x *exchange) evidence(r *http.Request) session.Evidence {
 	}
 	agent := first(h, "User-Agent")
 	if e.FetchSite != "" {
+		e.Browser = true
 		x.p.browsers.add(x.id.name, agent)
 	} else {
 		e.Browser = x.p.browsers.has(x.id.name, agent)
 	}
+	x.browser = e.Browser
 	return e
 }
 

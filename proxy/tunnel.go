@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // clientConn is a client's connection after its CONNECT. It replays what was
@@ -38,12 +40,22 @@ func (c *clientConn) peek(d time.Duration) error {
 	if len(c.ahead) > 0 {
 		return nil
 	}
+	return c.peekMore(d)
+}
+
+// peekMore waits up to d for bytes after those in c.ahead.
+func (c *clientConn) peekMore(d time.Duration) error {
 	c.Conn.SetReadDeadline(time.Now().Add(d))
 	defer c.Conn.SetReadDeadline(time.Time{})
+	return c.readAhead()
+}
+
+// readAhead reads once, and adds to c.ahead.
+func (c *clientConn) readAhead() error {
 	b := make([]byte, 2048) // a ClientHello fits
 	n, err := c.Conn.Read(b)
+	c.ahead = append(c.ahead, b[:n]...)
 	if n > 0 {
-		c.ahead = b[:n]
 		return nil
 	}
 	return err
@@ -105,7 +117,11 @@ func (c *connection) tunnel(conn net.Conn) {
 	start := time.Now()
 	defer conn.Close()
 	defer c.closeOrigin()
-	release, ok := c.p.conns.add(c.origin)
+	var of session.Key
+	if s := c.p.rules.Load().site(c.target.host, c.target.port); s != nil {
+		of = session.Key{Site: s.Key, ID: c.id.session}
+	}
+	release, ok := c.p.conns.add(c.origin, of)
 	if !ok {
 		return
 	}

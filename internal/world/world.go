@@ -1,0 +1,148 @@
+// Package world builds a small internet on loopback for tests: an origin with
+// certificates of a throwaway authority, proxies before it, and clients that
+// reach the one through the other in each of the ways there are. A test then
+// asserts what both ends saw, and what was logged.
+//
+// No packet leaves the machine, and nothing outlives its test.
+package world
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/embedded"
+)
+
+// Options say what is particular about a world. The zero value has an origin
+// that answers 404, and a proxy that asks nobody.
+type Options struct {
+	// Handler is the origin: of all declared hosts, on all ports.
+	Handler http.Handler
+	// Script is an origin that writes its bytes by hand, in Handler's place:
+	// it is called with each connection, after the TLS handshake.
+	Script func(*Conn)
+	// Config changes the configuration before the proxy sees it.
+	Config func(*config.Config)
+	// Listen is the proxy's port.
+	Listen config.Listen
+	// Timeouts of the proxy.
+	Timeouts proxy.Timeouts
+	// Store wraps the embedded store.
+	Store func(session.Store) session.Store
+	// Faulty worlds may log errors: without it they fail the test.
+	Faulty bool
+}
+
+// World is one origin and one proxy; AddProxy adds another.
+type World struct {
+	*Proxy
+	Origin *Origin
+
+	t       testing.TB
+	options Options
+	store   session.Store
+	ca      *certs.Authority
+	config  *config.Config
+}
+
+// New builds a world that ends with the test.
+func New(t testing.TB, o Options) *World {
+	t.Helper()
+	w := &World{t: t, options: o}
+	siteCA := t.TempDir()
+	w.Origin = newOrigin(t, openCA(t, siteCA), o)
+	w.config = w.configure(filepath.Join(siteCA, "ca.pem"))
+
+	store, err := embedded.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	w.store = store
+	if o.Store != nil {
+		w.store = o.Store(store)
+	}
+	w.ca = openCA(t, t.TempDir())
+	w.Proxy = w.AddProxy()
+	return w
+}
+
+func openCA(t testing.TB, dir string) *certs.Authority {
+	t.Helper()
+	ca, err := certs.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// AddProxy starts another proxy with the same configuration, store and CA.
+func (w *World) AddProxy() *Proxy {
+	w.t.Helper()
+	l := w.options.Listen
+	l.Auth = cmp.Or(l.Auth, config.AuthNone)
+	p := startProxy(w.t, proxy.Options{
+		Config: w.config, Store: w.store, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts,
+	}, l)
+	p.faulty = w.options.Faulty
+	return p
+}
+
+// Store is what the proxies keep sessions in.
+func (w *World) Store() session.Store { return w.store }
+
+// configure makes the configuration, with all exact hosts of all sites
+// resolved to the origin.
+func (w *World) configure(caFile string) *config.Config {
+	c := &config.Config{
+		Undeclared: config.Tunnel,
+		Sites:      []config.Site{Site("shop", Host, "www."+Host, "*."+Host)},
+	}
+	if w.options.Config != nil {
+		w.options.Config(c)
+	}
+	for i := range c.Sites {
+		s := &c.Sites[i]
+		s.Patterns = nil
+		s.Origin.CA = cmp.Or(s.Origin.CA, caFile)
+		resolve := map[string]string{}
+		for _, h := range s.Hosts {
+			p, err := config.ParsePattern(h)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			s.Patterns = append(s.Patterns, p)
+			if !p.Wildcard {
+				resolve[p.Host] = w.Origin.ports["443"] // whatever the port
+				for port, addr := range w.Origin.ports {
+					resolve[hostPort(p.Host, port)] = addr
+				}
+			}
+		}
+		maps.Copy(resolve, s.Origin.Resolve)
+		s.Origin.Resolve = resolve
+	}
+	return c
+}
+
+// Site is a site with the defaults of the configuration file.
+func Site(name string, hosts ...string) config.Site {
+	return config.Site{
+		Name: name, Key: hosts[0], Hosts: hosts,
+		Cookies: config.Cookies{
+			Share: []string{"*"}, Capture: true, Inject: true, Deliver: true, Precedence: config.SharedWins,
+			ProtectLogout: []string{"*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"},
+		},
+	}
+}

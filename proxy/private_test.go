@@ -1,0 +1,119 @@
+package proxy_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/sessionproxy/sessionproxy/internal/world"
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+var (
+	worker1 = world.User{Name: "crawler-worker-1"}
+	worker2 = world.User{Name: "crawler-worker-2"}
+)
+
+// A CSRF token is good for the client that was shown the form.
+func TestPrivateCookiesStayWithTheirWorker(t *testing.T) {
+	t.Parallel()
+	token := set("sid=a1; Path=/", "csrftoken=one; Path=/")
+	for _, via := range world.Ways {
+		t.Run(via.Name, func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t, world.Options{Handler: login})
+			w.GetAs(t, via, worker1, token)
+			wantCookie(t, w.GetAs(t, via, worker1, "/"), "sid=a1; csrftoken=one")
+			wantCookie(t, w.GetAs(t, via, worker2, "/"), "sid=a1")
+			w.GetAs(t, via, worker2, set("csrftoken=two; Path=/"))
+			wantCookie(t, w.GetAs(t, via, worker1, "/"), "sid=a1; csrftoken=one")
+			wantCookie(t, w.GetAs(t, via, worker2, "/"), "sid=a1; csrftoken=two")
+			wantCookie(t, w.GetAs(t, via, world.User{Name: "crawler-worker-1-session-qa"}, "/"), "")
+		})
+	}
+}
+
+func TestWhoKeepsPrivateCookiesItselfIsGivenNone(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		before, after []string // fields of the first and the second request
+		want          string
+	}{
+		{"a worker that keeps none is given its own", nil, nil, "csrftoken=one"},
+		{"a worker that sends one keeps its own, once", nil, []string{"Cookie", "csrftoken=mine"}, "csrftoken=mine"},
+		{"a worker that has sent one is not given it back", []string{"Cookie", "csrftoken=old"}, nil, ""},
+		{"a browser is given none", []string{"Sec-Fetch-Site", "same-origin"}, []string{"Sec-Fetch-Site", "same-origin"}, ""},
+		{"a browser on plain http is none the less one", []string{"Sec-Fetch-Site", "none", "User-Agent", "Chromium"},
+			[]string{"User-Agent", "Chromium", "Referer", "https://shop.test/"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t, world.Options{Handler: login})
+			w.GetAs(t, world.TunnelH1, worker1, set("csrftoken=one; Path=/"), tt.before...)
+			wantCookie(t, w.GetAs(t, world.TunnelH1, worker1, "/", tt.after...), tt.want)
+		})
+	}
+}
+
+func TestARevokedSessionStaysRevoked(t *testing.T) {
+	t.Parallel()
+	key := session.Key{Site: world.Host, ID: session.DefaultID}
+	for _, via := range world.Ways {
+		t.Run(via.Name, func(t *testing.T) {
+			t.Parallel()
+			arrived, answer := make(chan bool), make(chan bool)
+			w := world.New(t, world.Options{Handler: handler(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/slow" {
+					arrived <- true
+					<-answer
+					w.Header()["Set-Cookie"] = []string{"sid=late; Path=/", "csrftoken=x; Path=/"}
+					return
+				}
+				login(w, r)
+			})})
+			w.GetAs(t, via, worker1, set("sid=a1; Path=/", "csrftoken=one; Path=/"))
+			got := make(chan []string)
+			go func() { got <- w.GetAs(t, via, worker2, "/slow").Header["Set-Cookie"] }()
+			<-arrived
+			if err := w.Proxy.Revoke(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			answer <- true
+			if given := <-got; !slices.Equal(given, []string{"csrftoken=x; Path=/"}) {
+				t.Errorf("a reply under way gave its client %q, want what is not the session's alone", given)
+			}
+			wantCookie(t, w.GetAs(t, via, worker1, "/"), "")
+			wantCookie(t, w.GetAs(t, via, worker2, "/", "Cookie", "sid=stale; theme=dark"), "theme=dark")
+			w.GetAs(t, via, worker1, set("sid=a2; Path=/"))
+			wantCookie(t, w.GetAs(t, via, worker2, "/", "Cookie", "sid=stale; theme=dark"), "sid=a2; theme=dark")
+		})
+	}
+}
+
+func TestRevokingClosesWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Script: func(c *world.Conn) {
+		c.Head()
+		c.Send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		io.Copy(c, c.R)
+	}})
+	var open []*world.Conn
+	for _, user := range []string{"a", "b-session-qa"} {
+		c := w.Connect(t, world.Host+":443", credentials(user, "")).TLS(world.Host)
+		c.Send(world.Head("GET", world.TunnelH1, "/ws", "Connection: Upgrade", "Upgrade: websocket"))
+		if a := c.Head(); a[:12] != "HTTP/1.1 101" {
+			t.Fatalf("answered %q", a)
+		}
+		c.Send("ping")
+		c.Want("ping")
+		open = append(open, c)
+	}
+	if err := w.Proxy.Revoke(t.Context(), session.Key{Site: world.Host, ID: session.DefaultID}); err != nil {
+		t.Fatal(err)
+	}
+	open[0].WantEnd()
+	open[1].Send("still")
+	open[1].Want("still")
+}
