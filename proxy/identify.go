@@ -117,7 +117,7 @@ func (id *identity) admit(s *site) *refusal {
 		return refuse(http.StatusForbidden, "http_request_denied", "site_not_allowed",
 			fmt.Sprintf("The proxy client %s may not use the site %s.", id.name, s.Name))
 	}
-	if id.client.sessions != nil && id.session != session.NoneID && !anyMatch(id.client.sessions, id.session) {
+	if !id.client.MayUse(id.session) {
 		return refuse(http.StatusForbidden, "http_request_denied", "session_not_allowed",
 			fmt.Sprintf("The proxy client %s may not use the session %s.", id.name, id.session))
 	}

@@ -28,7 +28,6 @@ type site struct {
 	config.Site
 	policy *session.Policy
 	life   session.Life
-	logout []glob
 	origin *origin
 	counts *siteCounts
 }
@@ -38,7 +37,6 @@ type client struct {
 	config.Client
 	password [sha256.Size]byte
 	sites    map[string]bool // by name; nil: all
-	sessions []glob          // nil: all
 }
 
 // compile makes rules of c. Parts that did not change are taken from old, so
@@ -58,7 +56,6 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 			Site:   cs,
 			policy: session.NewPolicy(cs.Cookies.Share, cs.Cookies.Private, cs.Cookies.Precedence == config.ClientWins),
 			life:   session.Life{Idle: cs.Cookies.TTL, Max: cs.Cookies.MaxAge},
-			logout: globs(cs.Cookies.ProtectLogout),
 			counts: m.site(cs.Name),
 		}
 		var err error
@@ -78,7 +75,7 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 		r.clients = make(map[string]*client, len(c.Clients))
 	}
 	for _, cc := range c.Clients {
-		cl := &client{Client: cc, password: sha256.Sum256([]byte(cc.Password)), sessions: globs(cc.Sessions)}
+		cl := &client{Client: cc, password: sha256.Sum256([]byte(cc.Password))}
 		if len(cc.Sites) > 0 {
 			cl.sites = make(map[string]bool, len(cc.Sites))
 			for _, name := range cc.Sites {
@@ -137,49 +134,4 @@ func (r *rules) origins() map[*origin]bool {
 		set[s.origin] = true
 	}
 	return set
-}
-
-// glob is a pattern in which "*" stands for any run of bytes.
-type glob string
-
-func globs(patterns []string) []glob {
-	var gs []glob
-	for _, p := range patterns {
-		gs = append(gs, glob(p))
-	}
-	return gs
-}
-
-func anyMatch(gs []glob, s string) bool {
-	for _, g := range gs {
-		if g.match(s) {
-			return true
-		}
-	}
-	return false
-}
-
-// match is linear in the pattern times the text in the worst case: on a
-// mismatch it returns only to the last star.
-func (g glob) match(s string) bool {
-	p, i, star, mark := 0, 0, -1, 0
-	for i < len(s) {
-		switch {
-		case p < len(g) && g[p] == '*':
-			star, mark = p, i
-			p++
-		case p < len(g) && g[p] == s[i]:
-			p++
-			i++
-		case star >= 0:
-			mark++
-			p, i = star+1, mark
-		default:
-			return false
-		}
-	}
-	for p < len(g) && g[p] == '*' {
-		p++
-	}
-	return p == len(g)
 }

@@ -42,7 +42,7 @@ func (x *exchange) scope(r *http.Request) *refusal {
 	}
 	x.whose = session.WhoseRequest(x.evidence(r))
 	x.key = session.Key{Site: x.site.Key, ID: x.id.session}
-	x.logout = anyMatch(x.site.logout, requestURI(r.URL))
+	x.logout = session.AnyGlob(x.site.Cookies.ProtectLogout, requestURI(r.URL))
 	return nil
 }
 

@@ -46,7 +46,7 @@ type Policy struct {
 }
 
 // NewPolicy compiles a policy: share and private are globs of cookie names
-// ("*" any run, "?" one byte); private adds to the built-in list. A name that
+// (see [Glob]); private adds to the built-in list. A name that
 // is private, or that no share glob matches, never enters a shared jar and is
 // never sent from one.
 func NewPolicy(share, private []string, clientWins bool) *Policy {
@@ -66,12 +66,12 @@ func (p *Policy) Private(name string) bool { return p.private.match(name) }
 // and ends tell most of the others.
 type globs struct {
 	all     bool          // one of them is "*"
-	exact   [256][]string // those without "*" and "?", by first byte
+	exact   [256][]string // those without "*", by first byte
 	lengths [256]uint64   // of those, by ends: bit n, and bit 63 for longer ones
 	wild    [256][]wild   // the others, by each first byte that they may match
 }
 
-// wild is a pattern with "*" or "?", and what it begins with before them.
+// wild is a pattern with "*", and what it begins with before that.
 type wild struct{ prefix, pattern string }
 
 // ends is the first and the last byte of a name that is not empty.
@@ -80,7 +80,7 @@ func ends(name string) byte { return name[0] + name[len(name)-1] }
 func compile(patterns []string) *globs {
 	g := new(globs)
 	for _, p := range patterns {
-		at := strings.IndexAny(p, "*?")
+		at := strings.IndexByte(p, '*')
 		switch {
 		case p == "":
 		case p == "*":
@@ -107,32 +107,9 @@ func (g *globs) match(name string) bool {
 		return true
 	}
 	for _, w := range g.wild[name[0]] {
-		if strings.HasPrefix(name, w.prefix) && matchGlob(w.pattern, name) {
+		if strings.HasPrefix(name, w.prefix) && Glob(w.pattern, name) {
 			return true
 		}
 	}
 	return false
-}
-
-// matchGlob walks both strings once, coming back only to the last star, so
-// that no pattern is slow.
-func matchGlob(pattern, s string) bool {
-	star, resume := -1, 0
-	p, i := 0, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, resume = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p++
-			i++
-		case star >= 0:
-			resume++
-			p, i = star+1, resume
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

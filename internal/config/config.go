@@ -8,6 +8,8 @@ package config
 import (
 	"net/netip"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // Config is the whole of a sessionproxy's settings. Paths in it are absolute,
@@ -80,6 +82,12 @@ type Client struct {
 	Sessions []string `yaml:"sessions"` // globs; empty: all
 	Access   Access   `yaml:"access"`
 	Deliver  bool     `yaml:"deliver"`
+}
+
+// MayUse says whether the client may select a session. With [session.NoneID]
+// there is nothing to use.
+func (c Client) MayUse(id string) bool {
+	return id == "" || id == session.NoneID || len(c.Sessions) == 0 || session.AnyGlob(c.Sessions, id)
 }
 
 // Access says what a client may do to sessions.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path"
 	"strconv"
 	"strings"
 
@@ -73,28 +72,13 @@ func (j *judge) identity(at string, l *Listen) {
 	names := map[string]bool{}
 	for _, c := range j.c.Clients {
 		names[c.Name] = true
-		if c.Name == l.Client && sessionOK && !c.mayUse(l.Session) {
+		if c.Name == l.Client && sessionOK && !c.MayUse(l.Session) {
 			j.at(at+".session", "this client may not use this session", "add it to the client's sessions, which are "+strings.Join(c.Sessions, ", "))
 		}
 	}
 	if !names[l.Client] {
 		j.at(at+".client", "no client has this name", j.oneOf(l.Client, names))
 	}
-}
-
-// mayUse says whether a client may use a session. Without one, or with none,
-// there is nothing to use.
-func (c Client) mayUse(id string) bool {
-	if id == "" || id == session.NoneID || len(c.Sessions) == 0 {
-		return true
-	}
-	for _, glob := range c.Sessions {
-		// In IDs and their globs path.Match knows the star alone.
-		if ok, err := path.Match(glob, id); ok && err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // exposed judges a port that others than this machine can reach.
