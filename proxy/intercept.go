@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -134,7 +135,11 @@ func (c *connection) sniffName(conn *clientConn) {
 func (c *connection) intercept(conn *clientConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.p.timeouts.Handshake)
 	defer cancel()
-	tc := tls.Server(conn, c.p.tls)
+	conf := c.p.tls
+	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && a.Addr().Unmap().IsLoopback() {
+		conf = c.p.tlsLocal
+	}
+	tc := tls.Server(conn, conf)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		c.p.alerts.failed(c.id, c.target.host, err)
 		tc.Close()
