@@ -7,6 +7,7 @@ require (
 	github.com/goccy/go-yaml v1.19.2 // strict YAML whose errors know line and column
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests are scripts
+	github.com/smallstep/truststore v0.13.0 // "ca install": the trust store of each operating system
 	github.com/spf13/cobra v1.10.2 // commands, completions, man pages
 	go.etcd.io/bbolt v1.5.0 // the embedded store's file: one process, durable commits
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives its owner
@@ -14,6 +15,7 @@ require (
 	golang.org/x/sync v0.25.0 // singleflight: one signer a host
 	golang.org/x/sys v0.49.0
 	pgregory.net/rapid v1.3.0 // tests: properties over random histories
+	software.sslmate.com/src/go-pkcs12 v0.7.4 // trust stores that a JVM can be pointed at
 )
 
 require (
@@ -27,9 +29,9 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	github.com/smallstep/truststore v0.13.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

@@ -41,12 +41,13 @@ func (j *Jar) Explain(r Request, p *Policy) []Verdict {
 
 // words says why c does, or does not, go.
 func (r reason) words(c *Cookie, p *Policy) string {
+	host := c.Domain + " alone"
+	if !c.HostOnly {
+		host = c.Domain + " and its subdomains"
+	}
 	switch r {
 	case otherHost:
-		if c.HostOnly {
-			return "other host: it is for " + c.Domain + " alone"
-		}
-		return "other host: it is for " + c.Domain + " and its subdomains"
+		return "other host: it is for " + host
 	case otherPath:
 		return "other path: it is for " + c.Path + " and below"
 	case needsTLS:
@@ -63,5 +64,5 @@ func (r reason) words(c *Cookie, p *Policy) string {
 	case foreignPage:
 		return "SameSite=Strict: a page of another site made the request"
 	}
-	return "its host, path and attributes match"
+	return "it is for " + host + ", " + c.Path + " and below"
 }

@@ -10,19 +10,18 @@ import (
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	const match = "its host, path and attributes match"
-	from := "https://www.shop.test/app/"
+	const from = "https://www.shop.test/app/"
 	for _, tt := range []struct {
 		name, set, to string
 		change        func(*Request)
 		sent          bool
 		why           string
 	}{
-		{"it goes to the host that set it", "a=1", from, nil, true, match},
+		{"it goes to the host that set it", "a=1; Path=/", from, nil, true, "it is for www.shop.test alone, / and below"},
 		{"and to no other", "a=1", "https://shop.test/app/", nil, false, "other host: it is for www.shop.test alone"},
-		{"one for a domain goes to a sibling", "a=1; Domain=shop.test", "https://api.shop.test/app/", nil, true, match},
+		{"one for a domain goes to a sibling", "a=1; Domain=shop.test; Path=/", "https://api.shop.test/app/", nil, true, "it is for shop.test and its subdomains, / and below"},
 		{"and to no other domain", "a=1; Domain=shop.test", "https://shop.example/app/", nil, false, "other host: it is for shop.test and its subdomains"},
-		{"it goes below its path", "a=1; Path=/app", "https://www.shop.test/app/cart", nil, true, match},
+		{"it goes below its path", "a=1; Path=/app", "https://www.shop.test/app/cart", nil, true, "it is for www.shop.test alone, /app and below"},
 		{"and nowhere else", "a=1; Path=/app", "https://www.shop.test/apple", nil, false, "other path: it is for /app and below"},
 		{"Secure goes over TLS only", "a=1; Secure", "http://www.shop.test/app/", nil, false, "Secure: it goes over https only"},
 		{"its life is over", "a=1; Max-Age=60", from, func(r *Request) { r.Now = noon.Add(time.Hour) }, false, "expired at 2026-12-01T12:01:00Z"},
@@ -30,7 +29,7 @@ func TestExplain(t *testing.T) {
 		{"a name that is not shared", "only_here=1", from, nil, false, "not shared: the site's list of shared names leaves it out"},
 		{"a logout", "a=1", from, func(r *Request) { r.Logout = true }, false, "the request ends the login: it leaves without the session's cookies"},
 		{"Strict, on a link from elsewhere", "a=1; SameSite=Strict", from, func(r *Request) { r.Whose = CrossNavigation }, false, "SameSite=Strict: a page of another site made the request"},
-		{"Lax, on a link from elsewhere", "a=1; SameSite=Lax", from, func(r *Request) { r.Whose = CrossNavigation }, true, match},
+		{"Lax, on a link from elsewhere", "a=1; SameSite=Lax", from, func(r *Request) { r.Whose = CrossNavigation }, true, "it is for www.shop.test alone, /app and below"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,23 @@ const (
 	NoneID    = "none"
 )
 
+// ValidID says whether s can name a session, or a worker: 1 to 64 of the
+// characters that a URL leaves as they are (RFC 3986 section 2.3).
+func ValidID(s string) bool {
+	if len(s) == 0 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '.', c == '_', c == '~', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // Key names one jar. With no Worker it is the shared jar of the session;
 // with one, that worker's private jar in it.
 type Key struct {

@@ -65,7 +65,7 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 	c.Sites[0].Origin.Resolve = map[string]string{demoHost: site.Addr()}
 
 	logs := newLogBuffer(stderr)
-	defer logs.Close()
+	defer logs.close()
 	i, err := openInstance(c, slog.New(slog.NewTextHandler(logs, nil)))
 	if err != nil {
 		return err

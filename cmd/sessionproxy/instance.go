@@ -45,37 +45,41 @@ type instance struct {
 }
 
 // openInstance makes the parts and binds the ports.
-func openInstance(c *config.Config, log *slog.Logger) (i *instance, err error) {
-	i = &instance{config: c, log: log, registry: prometheus.NewRegistry()}
-	defer func() {
-		if err != nil {
-			i.close()
-		}
-	}()
+func openInstance(c *config.Config, log *slog.Logger) (*instance, error) {
+	i := &instance{config: c, log: log, registry: prometheus.NewRegistry()}
+	if err := i.open(); err != nil {
+		i.close()
+		return nil, err
+	}
+	return i, nil
+}
+
+func (i *instance) open() (err error) {
+	c := i.config
 	i.sites.Store(&c.Sites)
 	if err := makeState(c.State); err != nil {
-		return nil, err
+		return err
 	}
 	if i.authority, err = openCA(c); err != nil {
-		return nil, err
+		return err
 	}
 	if i.token, err = admin.Token(c.State); err != nil {
-		return nil, err
+		return err
 	}
 	if err := i.bindAll(); err != nil {
-		return nil, err
+		return err
 	}
 	if i.store, err = embedded.Open(filepath.Join(c.State, "store.db")); err != nil {
-		return nil, err
+		return err
 	}
 	if n := i.store.Damaged(); n > 0 {
-		log.Warn("some sessions in the store can't be read and were set aside", "count", n)
+		i.log.Warn("some sessions in the store can't be read and were set aside", "count", n)
 	}
 	i.proxy, err = proxy.New(proxy.Options{
-		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: log, Metrics: i.registry,
+		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	i.proxy.Protect(i.admin.Addr())
 	i.proxy.Protect(i.ops.Addr())
@@ -87,7 +91,7 @@ func openInstance(c *config.Config, log *slog.Logger) (i *instance, err error) {
 			Name: "sessionproxy_leaf_certificates_total", Help: "Certificates signed for intercepted hosts."},
 			func() float64 { return float64(i.authority.Signed()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return i, nil
+	return nil
 }
 
 // openCA takes the operator's CA, or makes one at first start.
@@ -160,8 +164,9 @@ func bindRemedy(setting string, err error) string {
 // serve runs until ctx ends or a server fails, and drains.
 func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
-		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store, Sites: i.adminSites,
-		CA: i.authority.PEM(), Proxy: i.listeners[0].Addr().String(), Version: versionString(), Log: i.log,
+		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store,
+		CA: i.authority.PEM(), Proxy: i.listeners[0].Addr().String(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
+		Sites: func() []config.Site { return *i.sites.Load() }, Revoke: i.proxy.Revoke, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
 
@@ -223,12 +228,12 @@ func (i *instance) reloaded(ok bool) {
 	i.reloadOK.Set(value)
 }
 
-func (i *instance) adminSites() []admin.Site {
-	var sites []admin.Site
-	for _, s := range *i.sites.Load() {
-		sites = append(sites, admin.Site{Name: s.Name, Key: s.Key, Hosts: s.Patterns})
+func (i *instance) adminListeners() []admin.Listener {
+	var ports []admin.Listener
+	for n, l := range i.config.Listen {
+		ports = append(ports, admin.Listener{Addr: i.listeners[n].Addr().String(), TLS: l.TLS, Auth: l.Auth, Client: l.Client, Session: l.Session})
 	}
-	return sites
+	return ports
 }
 
 // caPath is the certificate that clients must trust.

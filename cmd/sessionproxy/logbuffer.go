@@ -53,9 +53,8 @@ func (b *logBuffer) Write(line []byte) (int, error) {
 	return b.buf.Write(line)
 }
 
-// Close writes what is left.
-func (b *logBuffer) Close() error {
+// close writes what is left.
+func (b *logBuffer) close() {
 	close(b.stop)
 	<-b.done
-	return nil
 }

@@ -26,6 +26,8 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // wrong usage or configuration
+
+	exitNoProgram = 127 // run: there is no such program, as shells say it
 )
 
 // run is the whole program. It ends when the command is done, or on the first
@@ -41,15 +43,16 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 		Short:         "A forward proxy whose clients share one logged-in session per site",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
-	root.AddCommand(serveCommand(lookupEnv), demoCommand(), versionCommand())
+	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
+		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
+		explainCommand(lookupEnv), versionCommand())
 	for _, c := range root.Commands() {
-		c.Args = usageArgs(c.Args)
+		checkArgs(c)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
@@ -67,6 +70,9 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 		fmt.Fprintf(stderr, "Try %q.\n", usage.command+" --help")
 		return exitUsage
 	}
+	if _, ok := errors.AsType[noProgram](err); ok {
+		return exitNoProgram
+	}
 	return exitFailed
 }
 
@@ -78,14 +84,20 @@ type usageError struct {
 
 func (e usageError) Unwrap() error { return e.error }
 
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+// checkArgs makes a wrong number of arguments an error of usage, in c and the
+// commands below it.
+func checkArgs(c *cobra.Command) {
+	check := c.Args
 	if check == nil {
 		check = cobra.NoArgs
 	}
-	return func(c *cobra.Command, args []string) error {
+	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
 			return usageError{err, c.CommandPath()}
 		}
 		return nil
+	}
+	for _, below := range c.Commands() {
+		checkArgs(below)
 	}
 }

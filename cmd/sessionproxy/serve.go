@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -51,7 +52,7 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 		return err
 	}
 	logs := newLogBuffer(stderr)
-	defer logs.Close()
+	defer logs.close()
 	log := slog.New(slog.NewTextHandler(logs, nil))
 
 	i, err := openInstance(c, log)
@@ -76,8 +77,21 @@ func (i *instance) greet(w io.Writer, host string) {
   proxy   %s
   CA      %s
   try     curl -x %s --cacert %s https://%s/
+  run     sessionproxy run%s -- CMD
 
-`, host, proxy, i.caPath(), proxy, i.caPath(), host)
+`, host, proxy, i.caPath(), proxy, i.caPath(), host, i.runFlags())
+}
+
+// runFlags are what "run" in another shell needs to find this proxy.
+func (i *instance) runFlags() string {
+	flags := ""
+	if a := i.admin.Addr().String(); a != "127.0.0.1:8081" {
+		flags += " --admin " + a
+	}
+	if filepath.Clean(i.config.State) != "state" {
+		flags += " --state " + i.config.State
+	}
+	return flags
 }
 
 // reloadOnHangup reads the configuration anew on SIGHUP. A wrong one changes

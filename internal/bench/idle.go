@@ -65,16 +65,19 @@ func (p *proxy) open(r row, n int) (held []client, err error) {
 		wg.Go(func() {
 			for range (n + i) / connections {
 				c, e := dial(p, r, nil)
-				if e == nil {
-					e = c.get()
-				}
 				mu.Lock()
-				if c != nil {
+				if e == nil {
 					held = append(held, c)
 				}
 				err = errors.Join(err, e)
 				mu.Unlock()
 				if e != nil {
+					return
+				}
+				if e = c.get(); e != nil {
+					mu.Lock()
+					err = errors.Join(err, e)
+					mu.Unlock()
 					return
 				}
 			}

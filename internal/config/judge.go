@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // judge finds what can be read and is wrong all the same, and completes what
@@ -27,11 +29,7 @@ func (j *judge) all() {
 	j.sites()
 }
 
-// validID is a client's name or a session's ID.
-var (
-	validID = regexp.MustCompile(`^[A-Za-z0-9._~-]{1,64}$`)
-	idGlob  = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)
-)
+var idGlob = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)
 
 const idForm = "1 to 64 of the characters A-Z a-z 0-9 . _ ~ -"
 
@@ -124,7 +122,7 @@ func (j *judge) oneOf(name string, known map[string]bool) string {
 }
 
 func (j *judge) clientName(at, name string) {
-	if !validID.MatchString(name) {
+	if !session.ValidID(name) {
 		j.at(at, "this is no client's name", "a name is "+idForm)
 		return
 	}

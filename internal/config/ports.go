@@ -58,7 +58,7 @@ func (j *judge) identity(at string, l *Listen) {
 			l.Auth = AuthAsk
 		}
 	}
-	sessionOK := l.Session == "" || validID.MatchString(l.Session)
+	sessionOK := l.Session == "" || session.ValidID(l.Session)
 	if !sessionOK {
 		j.at(at+".session", "this is no session's ID", "an ID is "+idForm)
 	}

@@ -52,11 +52,14 @@ var arrows = map[string][]string{
 	"certs":   {},
 	"captcha": {},
 	"proxy":   {"session", "internal/config"},
-	// internal: config knows host names; the rest are tools of tests, the demo and the bench.
-	"internal/config": {"session"},
-	"internal/shop":   {},
-	"internal/bench":  {},
-	"internal/world":  {"session", "certs", "proxy", "internal/config"},
+	// internal: config knows host names, trust knows roots, and clientenv tells the programs of
+	// others of a proxy that it asks; the rest are tools of tests, the demo and the bench.
+	"internal/config":    {"session"},
+	"internal/trust":     {},
+	"internal/clientenv": {"internal/trust", "internal/config", "proxy/admin", "session"},
+	"internal/shop":      {},
+	"internal/bench":     {},
+	"internal/world":     {"session", "certs", "proxy", "internal/config"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -7,9 +7,11 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -21,19 +23,22 @@ type Options struct {
 	Addr      string   // host:port that the listener is bound to
 	Hosts     []string // more names that it is called by; A-labels
 	Store     session.Store
-	Sites     func() []Site // those declared now; called by any number of requests at once
-	CA        []byte        // PEM of what clients are to trust
-	Proxy     string        // host:port of the proxy, as clients dial it
-	Listeners []Listener    // all its ports
-	Version   string        // of this program
+	CA        []byte     // PEM of what clients are to trust
+	Proxy     string     // host:port of the proxy, as clients dial it
+	Listeners []Listener // all its ports
+	Version   string     // of this program
 	Log       *slog.Logger
-}
 
-// Site is what the API needs to know of a declared site.
-type Site struct {
-	Name  string
-	Key   string // in the store
-	Hosts []config.Pattern
+	// What the proxy knows and does. Any number of requests call these at once.
+
+	Sites  func() []config.Site                             // those declared now
+	Revoke func(ctx context.Context, key session.Key) error // ends a session, and what of it is open
+	// Locate finds the site that declares u, "" for none. Its error is a
+	// sentence for whoever wrote u.
+	Locate func(u *url.URL) (site string, at session.Setting, err error)
+	// Explain says what a request for u would carry; refused is a sentence
+	// where it is nothing, whatever the cookies.
+	Explain func(ctx context.Context, u *url.URL, client, id string) (site, refused string, verdicts []session.Verdict, err error)
 }
 
 // New returns the handler of the admin listener.
@@ -42,18 +47,28 @@ func New(o Options) http.Handler {
 		token:     sha256.Sum256([]byte(o.Token)),
 		names:     newNames(o.Addr, o.Hosts),
 		store:     o.Store,
-		sites:     o.Sites,
 		ca:        o.CA,
 		proxy:     o.Proxy,
 		listeners: o.Listeners,
 		version:   o.Version,
 		log:       o.Log,
+		sites:     o.Sites,
+		revoke:    o.Revoke,
+		locate:    o.Locate,
+		explain:   o.Explain,
 	}
 	s.mux = newMux([]route{
 		{http.MethodGet, "/ca.pem", s.caPEM},
 		{http.MethodGet, "/proxy.pac", s.proxyPAC},
+		{http.MethodGet, "/api/v1/explain", s.explainURL},
 		{http.MethodGet, "/api/v1/proxy", s.showProxy},
 		{http.MethodGet, "/api/v1/sessions", s.listSessions},
+		{http.MethodGet, "/api/v1/sessions/{site}/{session}", s.showSession},
+		{http.MethodDelete, "/api/v1/sessions/{site}/{session}", s.clearSession},
+		{http.MethodPost, "/api/v1/sessions/{site}/{session}/revoke", s.revokeSession},
+		{http.MethodPut, "/api/v1/sessions/{site}/{session}/cookies", s.setCookie},
+		{http.MethodDelete, "/api/v1/sessions/{site}/{session}/cookies", s.removeCookies},
+		{http.MethodGet, "/api/v1/sites", s.listSites},
 		{http.MethodGet, "/api/v1/version", s.showVersion},
 	})
 	return s
@@ -67,12 +82,15 @@ type server struct {
 	token     [sha256.Size]byte // hashed, so that comparing takes the same time for every length
 	names     names
 	store     session.Store
-	sites     func() []Site
 	ca        []byte
 	proxy     string
 	listeners []Listener
 	version   string
 	log       *slog.Logger
+	sites     func() []config.Site
+	revoke    func(context.Context, session.Key) error
+	locate    func(*url.URL) (string, session.Setting, error)
+	explain   func(context.Context, *url.URL, string, string) (string, string, []session.Verdict, error)
 	mux       *http.ServeMux
 }
 

@@ -31,7 +31,7 @@ func testOptions(t *testing.T) Options {
 		Addr:    "127.0.0.5:8081",
 		Hosts:   []string{"Proxy.example.com"},
 		Store:   listing{},
-		Sites:   func() []Site { return []Site{site(t, "shop", "shop.test", "shop.test", "*.shop.test")} },
+		Sites:   func() []config.Site { return []config.Site{site(t, "shop", "shop.test", "shop.test", "*.shop.test")} },
 		CA:      []byte("-----BEGIN CERTIFICATE-----\n"),
 		Proxy:   "127.0.0.1:8080",
 		Version: "v1.2.3",
@@ -39,15 +39,15 @@ func testOptions(t *testing.T) Options {
 	}
 }
 
-func site(t *testing.T, name, key string, hosts ...string) Site {
+func site(t *testing.T, name, key string, hosts ...string) config.Site {
 	t.Helper()
-	s := Site{Name: name, Key: key}
+	s := config.Site{Name: name, Key: key, Hosts: hosts}
 	for _, h := range hosts {
 		p, err := config.ParsePattern(h)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Hosts = append(s.Hosts, p)
+		s.Patterns = append(s.Patterns, p)
 	}
 	return s
 }
@@ -163,6 +163,10 @@ func TestRoutes(t *testing.T) {
 		{"the API's root", "GET", "/api/v1/", nil, 404},
 		{"a path of the ops port", "GET", "/metrics", nil, 404},
 		{"a path in other case", "GET", "/API/v1/version", nil, 404},
+		{"a session is ended with the token only", "POST", "/api/v1/sessions/shop/default/revoke", noToken, 401},
+		{"and by no foreign page", "POST", "/api/v1/sessions/shop/default/revoke", with("Origin", "https://evil.test"), 403},
+		{"nor by reading", "GET", "/api/v1/sessions/shop/default/revoke", nil, 405},
+		{"a cookie is set by PUT", "POST", "/api/v1/sessions/shop/default/cookies", nil, 405},
 		{"a preflight from our own page", "OPTIONS", "/api/v1/sessions", nil, 405},
 		{"TRACE", "TRACE", "/api/v1/version", nil, 405},
 	} {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
 )
 
 // caPEM is GET /ca.pem.
@@ -18,10 +20,10 @@ func (s *server) proxyPAC(w http.ResponseWriter, _ *http.Request) {
 
 // pac writes the proxy auto-configuration: clients send the declared hosts
 // through the proxy, without a way around it when it is down, and nothing else.
-func pac(proxy string, sites []Site) []byte {
+func pac(proxy string, sites []config.Site) []byte {
 	var declared []byte
 	for _, s := range sites {
-		for _, p := range s.Hosts {
+		for _, p := range s.Patterns {
 			if declared != nil {
 				declared = append(declared, ',')
 			}

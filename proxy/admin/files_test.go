@@ -22,8 +22,8 @@ func TestCA(t *testing.T) {
 func TestPAC(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t)
-	o.Sites = func() []Site {
-		return []Site{
+	o.Sites = func() []config.Site {
+		return []config.Site{
 			site(t, "shop", "shop.test", "shop.test", "*.shop.test", "bücher.test:8443"),
 			site(t, "lab", "lab", "lab", "192.0.2.1", "[2001:db8::1]:8443"),
 		}
@@ -53,7 +53,7 @@ func TestPACEscapes(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\"; alert(1); //\\\n\r\u2028\u2029</script>`${x}"
 	const want = `a\"; alert(1); //\\\n\r\u2028\u2029\u003c/script\u003e` + "`${x}\""
-	got := string(pac(hostile, []Site{{Hosts: []config.Pattern{{Host: hostile, Port: hostile}}}}))
+	got := string(pac(hostile, []config.Site{{Patterns: []config.Pattern{{Host: hostile, Port: hostile}}}}))
 	if n := strings.Count(got, want); n != 3 {
 		t.Errorf("%d strings escaped, want 3:\n%s", n, got)
 	}

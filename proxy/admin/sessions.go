@@ -3,19 +3,15 @@ package admin
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// shownSession is what a list shows of one session: never a cookie's name or
-// value.
-type shownSession struct {
+// Session is a session as a list shows it: never a cookie's name or value.
+type Session struct {
 	Site    string    `json:"site"` // its name; its key in the store where no site is declared for it any more
 	Session string    `json:"session"`
 	Cookies int       `json:"cookies"`
@@ -25,39 +21,48 @@ type shownSession struct {
 	Expires time.Time `json:"expires"` // unless it is used
 }
 
-// listSessions is GET /api/v1/sessions[?site=NAME], in order of site and session.
+// Sessions is the answer to GET /api/v1/sessions.
+type Sessions struct {
+	Sessions []Session `json:"sessions"`
+}
+
+// listSessions is GET /api/v1/sessions[?site=NAME][&session=ID], in order of
+// site and session.
 func (s *server) listSessions(w http.ResponseWriter, r *http.Request) {
-	sites := s.sites()
+	q := r.URL.Query()
 	key := ""
-	if name := r.URL.Query().Get("site"); name != "" {
-		i := slices.IndexFunc(sites, func(site Site) bool { return site.Name == name })
-		if i < 0 {
-			problem{http.StatusNotFound, "unknown_site", fmt.Sprintf("No site has the name %q. Declared: %s.", name, namesOf(sites))}.write(w)
+	if name := q.Get("site"); name != "" {
+		site, ok := s.site(w, r, name)
+		if !ok {
 			return
 		}
-		key = sites[i].Key
+		key = site.Key
 	}
 	infos, err := s.store.List(r.Context(), key)
 	if err != nil {
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
+	sites := s.sites()
 	names := make(map[string]string, len(sites))
 	for _, site := range sites {
 		names[site.Key] = site.Name
 	}
-	shown := make([]shownSession, 0, len(infos)) // an empty list is [], not null
+	shown := make([]Session, 0, len(infos)) // an empty list is [], not null
 	for _, i := range infos {
+		if id := q.Get("session"); id != "" && id != i.Key.ID {
+			continue
+		}
 		shown = append(shown, show(i, cmp.Or(names[i.Key.Site], i.Key.Site)))
 	}
-	slices.SortFunc(shown, func(a, b shownSession) int {
+	slices.SortFunc(shown, func(a, b Session) int {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Session, b.Session))
 	})
-	writeJSON(w, http.StatusOK, "application/json", map[string][]shownSession{"sessions": shown})
+	writeJSON(w, http.StatusOK, "application/json", Sessions{shown})
 }
 
-func show(i session.Info, site string) shownSession {
-	return shownSession{
+func show(i session.Info, site string) Session {
+	return Session{
 		Site:    site,
 		Session: i.Key.ID,
 		Cookies: i.Cookies,
@@ -66,15 +71,6 @@ func show(i session.Info, site string) shownSession {
 		Used:    i.Used.UTC(),
 		Expires: i.Expires.UTC(),
 	}
-}
-
-// namesOf lists the declared sites, for the remedy.
-func namesOf(sites []Site) string {
-	names := make([]string, len(sites))
-	for i, site := range sites {
-		names[i] = strconv.Quote(site.Name)
-	}
-	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 // storeFailed answers for the store. A client that left is no failure of it.

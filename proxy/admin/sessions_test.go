@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
 )
@@ -50,8 +51,8 @@ func TestSessions(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t)
 	o.Store = newStore(t)
-	o.Sites = func() []Site {
-		return []Site{site(t, "shop", "shop.test", "shop.test"), site(t, "empty", "empty.test", "empty.test")}
+	o.Sites = func() []config.Site {
+		return []config.Site{site(t, "shop", "shop.test", "shop.test"), site(t, "empty", "empty.test", "empty.test")}
 	}
 	api := New(o)
 	for _, tt := range []struct {
@@ -60,7 +61,10 @@ func TestSessions(t *testing.T) {
 	}{
 		{"all, undeclared ones by their key", "", []string{"old.test/default", "shop/default", "shop/qa1"}},
 		{"of one site", "?site=shop", []string{"shop/default", "shop/qa1"}},
+		{"of one ID", "?session=default", []string{"old.test/default", "shop/default"}},
+		{"of one site and ID", "?site=shop&session=qa1", []string{"shop/qa1"}},
 		{"of a site that has none", "?site=empty", []string{}},
+		{"of one that is no longer declared, by its key", "?site=old.test", []string{"old.test/default"}},
 		{"of no site in particular", "?site=", []string{"old.test/default", "shop/default", "shop/qa1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +73,7 @@ func TestSessions(t *testing.T) {
 			if w.Code != 200 {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
-			var body struct{ Sessions []shownSession }
+			var body Sessions
 			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 				t.Fatal(err)
 			}
@@ -108,13 +112,13 @@ func TestSessionsForm(t *testing.T) {
 
 func TestSessionsFollowAReload(t *testing.T) {
 	t.Parallel()
-	sites := []Site{site(t, "shop", "shop.test", "shop.test")}
+	sites := []config.Site{site(t, "shop", "shop.test", "shop.test")}
 	o := testOptions(t)
 	o.Store = newStore(t)
-	o.Sites = func() []Site { return sites }
+	o.Sites = func() []config.Site { return sites }
 	api := New(o)
 	wantProblem(t, ask(api, "GET", "/api/v1/sessions?site=old"), 404, "unknown_site")
-	sites = []Site{site(t, "old", "old.test", "old.test")}
+	sites = []config.Site{site(t, "old", "old.test", "old.test")}
 	if w := ask(api, "GET", "/api/v1/sessions?site=old"); w.Code != 200 || !strings.Contains(w.Body.String(), `"site":"old","session":"default"`) {
 		t.Errorf("after the reload: %d %s", w.Code, w.Body)
 	}
@@ -124,13 +128,13 @@ func TestUnknownSiteNamesTheDeclared(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t)
 	for _, tt := range []struct {
-		sites []Site
+		sites []config.Site
 		want  string
 	}{
 		{nil, `No site has the name \"shp\". Declared: none.`},
-		{[]Site{{Name: "bank"}, {Name: "shop"}}, `No site has the name \"shp\". Declared: \"bank\", \"shop\".`},
+		{[]config.Site{{Name: "bank"}, {Name: "shop"}}, `No site has the name \"shp\". Declared: \"bank\", \"shop\".`},
 	} {
-		o.Sites = func() []Site { return tt.sites }
+		o.Sites = func() []config.Site { return tt.sites }
 		w := ask(New(o), "GET", "/api/v1/sessions?site=shp")
 		wantProblem(t, w, 404, "unknown_site")
 		if !strings.Contains(w.Body.String(), tt.want) {

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package trust
+
+import (
+	"crypto/x509"
+
+	"github.com/smallstep/truststore"
+)
+
+func uninstallSystem(cert *x509.Certificate) error { return truststore.Uninstall(cert) }

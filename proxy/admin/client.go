@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client asks the API of a running proxy.
+type Client struct {
+	Addr  string // host:port of the API
+	Token string // see [Token]
+}
+
+// Problem is an answer that is no success. What is no answer of the API has no
+// Code.
+type Problem struct {
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// Error returns the detail.
+func (p *Problem) Error() string {
+	if p.Code == "" {
+		return fmt.Sprintf("answered %d %s", p.Status, http.StatusText(p.Status))
+	}
+	return p.Detail
+}
+
+// direct goes around every proxy, also where the environment names one, and
+// follows nobody elsewhere.
+var direct = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// Limits of one call.
+const (
+	callTime  = 10 * time.Second
+	maxAnswer = 16 << 20
+)
+
+// Path is the path of the API's parts, each escaped: one that holds a slash, or
+// dots alone, is a part all the same.
+func Path(parts ...string) string {
+	var b strings.Builder
+	b.WriteString("/api/v1")
+	for _, part := range parts {
+		part = url.PathEscape(part)
+		if strings.Trim(part, ".") == "" {
+			part = strings.ReplaceAll(part, ".", "%2E")
+		}
+		b.WriteString("/" + part)
+	}
+	return b.String()
+}
+
+// Do makes one call: path may have a query, and a body that is not nil is sent
+// as JSON. It returns what a success answers with. Its error is a *[Problem]
+// where the other side answered anything else.
+func (c Client) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Addr+path, content)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Authorization", "Bearer "+c.Token)
+	resp, err := direct.Do(r)
+	if err != nil {
+		// Without the URL, whose query may be a secret, and the address, which
+		// the caller knows.
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+			err = e.Err
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		p := &Problem{}
+		_ = json.Unmarshal(answer, p) // what is none has no code
+		p.Status = resp.StatusCode
+		return nil, p
+	}
+	return answer, nil
+}

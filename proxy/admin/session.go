@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// SessionDetail is the answer to GET /api/v1/sessions/{site}/{session}.
+type SessionDetail struct {
+	Site    string    `json:"site"` // as in Session
+	Session string    `json:"session"`
+	Version int64     `json:"version"` // microseconds of the store's clock
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used"`
+	Expires time.Time `json:"expires"` // unless it is used
+	Cookies []Cookie  `json:"cookies"` // in the order of a Cookie header, without expired ones
+}
+
+// Cookie is a cookie of a session: all of it but the value.
+type Cookie struct {
+	Name        string    `json:"name"`
+	ValueBytes  int       `json:"value_bytes"`
+	Domain      string    `json:"domain"`
+	HostOnly    bool      `json:"host_only"` // for Domain alone, not for its subdomains
+	Path        string    `json:"path"`
+	Secure      bool      `json:"secure"`
+	HTTPOnly    bool      `json:"http_only"`
+	SameSite    string    `json:"same_site"` // none, lax, strict; "" where the site did not say
+	Partitioned bool      `json:"partitioned"`
+	Created     time.Time `json:"created"`
+	Expires     time.Time `json:"expires,omitzero"` // absent: it lives as long as the session
+	Writer      string    `json:"writer"`           // who gave it its value: reply, login, recipe, import, operator, worker
+	Version     int64     `json:"version"`
+}
+
+// The words for session.SameSite and session.Writer.
+var (
+	sameSites = [...]string{session.SameSiteDefault: "", session.SameSiteNone: "none", session.SameSiteLax: "lax", session.SameSiteStrict: "strict"}
+	writers   = [...]string{session.ByReply: "reply", session.ByLogin: "login", session.ByRecipe: "recipe",
+		session.ByImport: "import", session.ByOperator: "operator", session.ByWorker: "worker"}
+)
+
+func showCookie(c *session.Cookie) Cookie {
+	return Cookie{
+		Name:        c.Name,
+		ValueBytes:  len(c.Value),
+		Domain:      c.Domain,
+		HostOnly:    c.HostOnly,
+		Path:        c.Path,
+		Secure:      c.Secure,
+		HTTPOnly:    c.HTTPOnly,
+		SameSite:    sameSites[c.SameSite],
+		Partitioned: c.Partitioned,
+		Created:     c.Created,
+		Expires:     c.Expires,
+		Writer:      writers[c.Writer],
+		Version:     c.Version,
+	}
+}
+
+// showSession is GET /api/v1/sessions/{site}/{session}.
+func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
+	site, key, ok := s.session(w, r)
+	if !ok {
+		return
+	}
+	infos, err := s.store.List(r.Context(), key.Site)
+	if err != nil {
+		s.storeFailed(r.Context(), w, err)
+		return
+	}
+	jar, err := s.load(r.Context(), key)
+	if err != nil {
+		s.storeFailed(r.Context(), w, err)
+		return
+	}
+	i := slices.IndexFunc(infos, func(i session.Info) bool { return i.Key == key })
+	if i < 0 {
+		problem{http.StatusNotFound, "unknown_session", fmt.Sprintf("The site %q has no session %q that holds cookies.", site.Name, key.ID)}.write(w)
+		return
+	}
+	detail := SessionDetail{
+		Site:    site.Name,
+		Session: key.ID,
+		Version: jar.Version(),
+		Created: infos[i].Created.UTC(),
+		Used:    infos[i].Used.UTC(),
+		Expires: infos[i].Expires.UTC(),
+		Cookies: []Cookie{},
+	}
+	for _, c := range unexpired(jar) {
+		detail.Cookies = append(detail.Cookies, showCookie(&c))
+	}
+	writeJSON(w, http.StatusOK, "application/json", detail)
+}
+
+// load returns the jar under key, an empty one where there is none.
+func (s *server) load(ctx context.Context, key session.Key) (*session.Jar, error) {
+	jar, err := s.store.Load(ctx, key)
+	if errors.Is(err, session.ErrNotFound) {
+		return new(session.Jar), nil
+	}
+	return jar, err
+}
+
+func unexpired(jar *session.Jar) []session.Cookie {
+	now := time.Now()
+	return slices.DeleteFunc(slices.Clone(jar.Cookies()), func(c session.Cookie) bool { return c.Expired(now) })
+}
+
+// Ended is the answer to the end of a session.
+type Ended struct {
+	Site    string `json:"site"`
+	Session string `json:"session"`
+	Cookies int    `json:"cookies"` // that it held
+}
+
+// clearSession is DELETE /api/v1/sessions/{site}/{session}. A session that is
+// not there is cleared, too: workers may hold private cookies in it.
+func (s *server) clearSession(w http.ResponseWriter, r *http.Request) {
+	s.end(w, r, "session cleared", s.store.Clear)
+}
+
+// revokeSession is POST /api/v1/sessions/{site}/{session}/revoke. A session
+// that is not there is revoked, too: requests for it may be under way.
+func (s *server) revokeSession(w http.ResponseWriter, r *http.Request) {
+	s.end(w, r, "session revoked", s.revoke)
+}
+
+func (s *server) end(w http.ResponseWriter, r *http.Request, done string, end func(context.Context, session.Key) error) {
+	site, key, ok := s.session(w, r)
+	if !ok {
+		return
+	}
+	jar, err := s.load(r.Context(), key)
+	if err == nil {
+		err = end(r.Context(), key)
+	}
+	if err != nil {
+		s.storeFailed(r.Context(), w, err)
+		return
+	}
+	ended := Ended{site.Name, key.ID, len(unexpired(jar))}
+	s.changed(r.Context(), done, site.Name, key, "cookies", ended.Cookies)
+	writeJSON(w, http.StatusOK, "application/json", ended)
+}
+
+// changed logs what an operator did, never a value.
+func (s *server) changed(ctx context.Context, done, site string, key session.Key, more ...any) {
+	s.log.InfoContext(ctx, done, append([]any{"by", "token", "site", site, "session", key.ID}, more...)...)
+}
