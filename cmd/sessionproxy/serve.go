@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,6 +49,9 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
+	if source.File == "" && len(c.Sites) == 0 {
+		return usageError{errors.New("serve: name a site with --share HOST, or a configuration with --config FILE"), "sessionproxy serve"}
+	}
 	logs := newLogBuffer(stderr)
 	defer logs.close()
 	log := slog.New(slog.NewTextHandler(logs, nil))
@@ -60,12 +61,15 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 		return err
 	}
 	defer i.close()
-	if len(source.Flags.Share) > 0 {
-		i.greet(stdout, source.Flags.Share[0])
+	if source.File == "" {
+		i.greet(stdout, c.Sites[0].Name)
 	}
 	log.Info("serving", "version", versionString(), "proxy", i.proxyAddrs(), "admin", i.admin.Addr().String(), "ops", i.ops.Addr().String(), "ca", i.authority.Fingerprint())
-	stopReload := reloadOnHangup(i, source, log)
-	defer stopReload()
+	ctx, stop := context.WithCancel(ctx)
+	var reloads sync.WaitGroup
+	defer reloads.Wait()
+	defer stop()
+	reloads.Go(func() { i.reloadOnChange(ctx, source) })
 	return i.serve(ctx)
 }
 
@@ -92,38 +96,6 @@ func (i *instance) runFlags() string {
 		flags += " --state " + i.config.State
 	}
 	return flags
-}
-
-// reloadOnHangup reads the configuration anew on SIGHUP. A wrong one changes
-// nothing.
-func reloadOnHangup(i *instance, source config.Source, log *slog.Logger) (stop func()) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range hangup {
-			next, err := config.Load(source)
-			if err == nil {
-				err = i.proxy.Reload(next)
-			}
-			i.reloaded(err == nil)
-			if err != nil {
-				log.Error("reload: the old configuration stays in force", "err", err)
-				continue
-			}
-			if keys := i.config.NeedsRestart(next); len(keys) > 0 {
-				log.Warn("reload: some changes wait for a restart", "keys", strings.Join(keys, ", "))
-			}
-			i.sites.Store(&next.Sites)
-			log.Info("reload: the new configuration is in force")
-		}
-	}()
-	return func() {
-		signal.Stop(hangup)
-		close(hangup)
-		<-done
-	}
 }
 
 // bind listens on addr; its error names the setting and the remedy.

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,6 +70,7 @@ func TestServeSaysWhatStandsInItsWay(t *testing.T) {
 		{"the key of another CA", []string{"--config", config("other", expiredCert, leafKey)}, 2, "private key does not match"},
 		{"an open proxy", []string{"--listen", "0.0.0.0:8080"}, 2, "clients"},
 		{"a configuration that is not there", []string{"--config", filepath.Join(dir, "none.yaml")}, 2, "no such file"},
+		{"nothing to share", []string{"--listen", "127.0.0.1:0"}, 2, "name a site with --share HOST, or a configuration with --config FILE"},
 		{"an unknown flag", []string{"--lisen", "x"}, 2, "unknown flag: --lisen"},
 		{"an argument too many", []string{"shop.test"}, 2, `unknown command "shop.test"`},
 	} {
@@ -80,7 +82,7 @@ func TestServeSaysWhatStandsInItsWay(t *testing.T) {
 					args = append(args, port, freeAddr(t))
 				}
 			}
-			if !strings.Contains(given, "--config") {
+			if !strings.Contains(given, "--config") && tt.name != "nothing to share" {
 				args = append(args, "--share", "shop.test")
 			}
 			if !strings.Contains(given, "--state") {
@@ -140,6 +142,65 @@ func TestServeGreetsServesAndDrains(t *testing.T) {
 	for _, secret := range []string{"ca.key", "admin.token", "store.db"} {
 		if info, err := os.Stat(filepath.Join(dir, secret)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v; want mode 0600", secret, info, err)
+		}
+	}
+}
+
+func TestAChangedConfigurationIsReloaded(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sessionproxy.yaml")
+	proxy, admin, ops := freeAddr(t), freeAddr(t), freeAddr(t)
+	write := func(undeclared string) {
+		text := fmt.Sprintf("listen: [{addr: %q}]\nadmin: %s\nops: %s\nundeclared: %s\n", proxy, admin, ops, undeclared)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tunnel")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan string)
+	go func() {
+		_, _, stderr := sessionproxy(ctx, "serve", "--config", file)
+		ended <- stderr
+	}()
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not %s in time", what)
+			}
+		}
+	}
+	metric := func(value string) func() bool {
+		return func() bool {
+			return strings.Contains(get(t, "http://"+ops+"/metrics"), "sessionproxy_config_last_reload_success "+value+"\n")
+		}
+	}
+	refuses := func() bool {
+		client := &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) {
+			return &url.URL{Scheme: "http", Host: proxy}, nil
+		}, DisableKeepAlives: true}}
+		resp, err := client.Get("http://127.0.0.1:1/")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusForbidden
+	}
+	until("serving", metric("1"))
+	if refuses() {
+		t.Error("undeclared hosts are refused before anything says so")
+	}
+	write("nonsense")
+	until("told of the fault", metric("0"))
+	write("refuse")
+	until("in force", refuses)
+	until("told of success", metric("1"))
+	stop()
+	log := <-ended
+	for _, want := range []string{"the old configuration stays in force", "undeclared", "the new configuration is in force"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
 		}
 	}
 }

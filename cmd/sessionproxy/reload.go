@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/config"
+)
+
+// watchEvery is how often the configuration file is looked at. Looking beats
+// being told: it sees a file that is replaced, linked anew or mounted.
+const watchEvery = time.Second
+
+// reloadOnChange reads the configuration anew on SIGHUP, or when its file has
+// changed, until ctx ends.
+func (i *instance) reloadOnChange(ctx context.Context, source config.Source) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	seen := stateOf(source.File)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			seen = stateOf(source.File)
+			i.reload(source)
+		case <-tick.C:
+			if now := stateOf(source.File); now != seen {
+				seen = now
+				i.reload(source)
+			}
+		}
+	}
+}
+
+// fileState changes when a file does.
+type fileState struct {
+	size     int64
+	modified time.Time
+}
+
+func stateOf(file string) fileState {
+	if file == "" {
+		return fileState{}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return fileState{}
+	}
+	return fileState{info.Size(), info.ModTime()}
+}
+
+// reload puts the configuration in force, all at once. A wrong one changes
+// nothing.
+func (i *instance) reload(source config.Source) {
+	next, err := config.Load(source)
+	if err == nil {
+		err = i.proxy.Reload(next)
+	}
+	i.reloaded(err == nil)
+	if err != nil {
+		i.log.Error("reload: the old configuration stays in force", "err", err)
+		return
+	}
+	i.sites.Store(&next.Sites)
+	if keys := i.config.NeedsRestart(next); len(keys) > 0 {
+		i.log.Warn("reload: some changes wait for a restart", "keys", strings.Join(keys, ", "))
+	}
+	i.log.Info("reload: the new configuration is in force")
+}
