@@ -1,5 +1,5 @@
-// Package e2e_test runs the real binary with real clients: curl, and Chromium
-// by Playwright.
+// Package e2e_test runs the real binary with real clients: browsers, and the
+// HTTP clients of several languages.
 package e2e_test
 
 import (
@@ -23,19 +23,49 @@ var (
 	chromium string // the system's
 )
 
+// tools are the programs that the tests run.
+var tools = []string{
+	"bash", "certutil", "chromedriver", "chromium", "curl", "git", "java", "javac", "node", "npm",
+	"perl", "php", "python3", "/usr/bin/python3", "ruby", "wget",
+}
+
+// modules are what the tests use of the languages' own libraries, each with a
+// command that succeeds where it is there.
+var modules = []struct {
+	name    string
+	command []string
+}{
+	{"Python's requests", []string{"/usr/bin/python3", "-c", "import requests"}},
+	{"Python's scrapy", []string{"/usr/bin/python3", "-c", "import scrapy"}},
+	{"Python's selenium", []string{"/usr/bin/python3", "-c", "import selenium"}},
+	{"Perl's LWP::Protocol::https", []string{"perl", "-MLWP::Protocol::https", "-e", "1"}},
+	{"PHP's curl", []string{"php", "-r", "exit(extension_loaded('curl') ? 0 : 1);"}},
+	{"the packages of package-lock.json (npm ci)", []string{"npm", "ls", "--all"}},
+}
+
+// missing names what the tests need and this machine has not.
+func missing() []string {
+	var names []string
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			names = append(names, tool)
+		}
+	}
+	for _, m := range modules {
+		if exec.Command(m.command[0], m.command[1:]...).Run() != nil {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		for _, tool := range []string{"curl", "node", "certutil", "bash", "chromium"} {
-			var err error
-			if chromium, err = exec.LookPath(tool); err != nil { // the last one stays
-				fmt.Fprintf(os.Stderr, "e2e: %s is missing; .ci/test installs it\n", tool)
-				return 1
-			}
-		}
-		if _, err := os.Stat("node_modules/playwright-core"); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e: node_modules is missing; run npm ci in e2e, or .ci/test")
+		if names := missing(); len(names) > 0 {
+			fmt.Fprintf(os.Stderr, "e2e: missing: %s; .ci/test installs them\n", strings.Join(names, ", "))
 			return 1
 		}
+		chromium, _ = exec.LookPath("chromium") // it is there
 		dir, err := os.MkdirTemp("", "e2e-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
