@@ -49,16 +49,17 @@ func (a *alerts) of(id *identity) *alert {
 	return s
 }
 
-// failed notes a handshake that a client of ours gave up.
+// failed notes a handshake that a client of ours gave up. A client that trusts
+// the CA may close connections that it has no use for, but sends no alert then.
 func (a *alerts) failed(id *identity, host string, err error) {
-	if !distrust(err) {
-		a.log.Debug("client handshake", "client", id.name, "worker", id.worker, "host", host, "err", err)
+	alert := tlsAlert(err)
+	if !alert && !errors.Is(err, io.EOF) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.of(id)
-	if s.trusts || s.told || s.pending != nil {
+	if s.told || s.pending != nil || s.trusts && !alert {
 		return
 	}
 	s.pending = time.AfterFunc(alertGrace, func() {
@@ -91,7 +92,3 @@ func (a *alerts) close() {
 		}
 	}
 }
-
-// distrust says whether the client broke off over our certificate: by an
-// alert, or by just closing, as some do.
-func distrust(err error) bool { return tlsAlert(err) || errors.Is(err, io.EOF) }

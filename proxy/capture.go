@@ -82,7 +82,7 @@ func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar
 		u.Cookies[i] = set[i].Cookie
 	}
 	// The client may be gone; its login is not.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x), storeBudget)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x), storeLimit)
 	defer cancel()
 	_, outcomes, err := x.p.store.Apply(ctx, key, u, x.site.life)
 	if err != nil {
@@ -124,5 +124,7 @@ func (x *exchange) withhold(resp *http.Response, lines []string, shared []setCoo
 	}
 }
 
-// storeBudget bounds what a request waits for the store.
-const storeBudget = 250 * time.Millisecond
+// storeLimit bounds what a response waits for the store, whose disk may stall. A
+// client that is answered before its login is stored may find others logged
+// out, so it is long.
+const storeLimit = 5 * time.Second

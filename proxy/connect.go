@@ -16,16 +16,20 @@ import (
 // front is the handler of one listener. It says who asks before anything else
 // happens, so that a 407 keeps the connection, and then lets the engine in.
 func (p *Proxy) front(l config.Listen) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return p.checked(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect && r.URL.Scheme == "" {
 			refuse(http.StatusBadRequest, "", "no_proxy_request",
 				"This is a proxy port. Set it as your client's HTTP proxy; through it, http://"+internalHost+"/ says more.").write(w, r, p.ids.next())
 			return
 		}
+		if r.Method != http.MethodConnect && r.URL.Hostname() == internalHost {
+			p.welcome(w, r) // it says how to become a client, so it asks nobody
+			return
+		}
 		rules := p.rules.Load()
 		id, ref := rules.identify(&l, r)
 		if ref != nil {
-			p.refused(w, r, ref)
+			p.refused(w, r, nil, ref)
 			return
 		}
 		if r.Method == http.MethodConnect {
@@ -34,7 +38,7 @@ func (p *Proxy) front(l config.Listen) http.Handler {
 		}
 		t, ref := plainTarget(r.URL)
 		if ref != nil {
-			p.refused(w, r, ref)
+			p.refused(w, r, id, ref)
 			return
 		}
 		p.exchange(w, r, modePlain, id, t)
@@ -56,18 +60,18 @@ type connection struct {
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, rules *rules, id *identity) {
 	t, ref := connectTarget(r)
 	if ref != nil {
-		p.refuseConnect(w, r, ref)
+		p.refuseConnect(w, r, id, ref)
 		return
 	}
 	c := &connection{p: p, id: id, target: t}
 	if t.host != internalHost && rules.site(t.host, t.port) == nil {
 		if rules.undeclared == config.Refuse {
-			p.refuseConnect(w, r, undeclared(t.host))
+			p.refuseConnect(w, r, id, undeclared(t.host))
 			return
 		}
 		origin, err := p.dialDirect(r.Context(), "tcp", t.addr())
 		if err != nil {
-			p.refuseConnect(w, r, originFailed(t.host, err))
+			p.refuseConnect(w, r, id, originFailed(t.host, err))
 			return
 		}
 		c.origin = origin
@@ -87,22 +91,23 @@ func hijackConnect(host string, ctx *goproxy.ProxyCtx) (*goproxy.ConnectAction, 
 	return &goproxy.ConnectAction{Action: goproxy.ConnectHijack, Hijack: c.serve}, host
 }
 
-// refused answers a request that never became an exchange, and records it.
-func (p *Proxy) refused(w http.ResponseWriter, r *http.Request, ref *refusal) {
+// refused answers a request that never became an exchange, and records it. who
+// is nil where that is not known.
+func (p *Proxy) refused(w http.ResponseWriter, r *http.Request, who *identity, ref *refusal) {
 	if r.Method == http.MethodConnect && ref.status != http.StatusProxyAuthRequired {
-		p.refuseConnect(w, r, ref)
+		p.refuseConnect(w, r, who, ref)
 		return
 	}
 	id := p.ids.next()
-	p.recordRefusal(r, id, ref)
+	p.recordRefusal(r, who, id, ref)
 	ref.write(w, r, id)
 }
 
 // refuseConnect answers a CONNECT with a reason phrase that names the error:
 // it is all that many clients show. net/http has no way to set one.
-func (p *Proxy) refuseConnect(w http.ResponseWriter, r *http.Request, ref *refusal) {
+func (p *Proxy) refuseConnect(w http.ResponseWriter, r *http.Request, who *identity, ref *refusal) {
 	id := p.ids.next()
-	p.recordRefusal(r, id, ref)
+	p.recordRefusal(r, who, id, ref)
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		ref.write(w, r, id)
@@ -136,7 +141,7 @@ func (h *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, errors.Join(errors.New("take over the client's connection"), err)
 	}
-	cc := &clientConn{Conn: conn, c: h.c}
+	cc := &clientConn{Conn: hijacked(conn), c: h.c}
 	if n := rw.Reader.Buffered(); n > 0 {
 		ahead, err := rw.Reader.Peek(n)
 		if err != nil {

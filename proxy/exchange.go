@@ -45,8 +45,9 @@ type exchange struct {
 	http11  bool         // the client speaks HTTP/1.1 or later
 	upgrade string       // the Upgrade field of the request, then of a 101
 
-	relay relay
-	trace httptrace.ClientTrace
+	upload *upload // the request's body; nil where it has none
+	relay  relay
+	trace  httptrace.ClientTrace
 
 	// for the record
 	method           string
@@ -54,6 +55,7 @@ type exchange struct {
 	status           int
 	ref              *refusal
 	err              error // why the response broke off
+	ignored          bool  // a selector that has no say where it came
 	injected         int
 	captured         int
 	xid              string
@@ -84,22 +86,20 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 	x.relay.x, x.relay.ResponseWriter = x, w
 	defer x.record()
 	defer x.contain(w, r)
-	if m != modeH2 {
-		// Without it a 413 that comes before the end of an upload, or a
-		// bidirectional stream, would wait for the upload.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-		if r.Trailer == nil && r.ContentLength < 0 {
-			// Trailers that no field announces are put in this map, if
-			// it is there, for the copy of r that is sent to see them.
-			r.Trailer = http.Header{}
-		}
+	if r.ContentLength != 0 {
+		x.upload = takeUpload(w, r, m)
 	}
 	if r.Method == http.MethodConnect {
 		// The engine would open a tunnel, past scope.
 		x.answer(w, r, refuse(http.StatusMethodNotAllowed, "http_request_denied", "nested_connect", "A tunnel in a tunnel is not served here."))
 		return
 	}
+	if ref := malformed(r); ref != nil {
+		x.answer(w, r, ref)
+		return
+	}
 	if t.host == internalHost {
+		x.closeAfter(w.Header())
 		p.welcome(w, r)
 		x.status = http.StatusOK
 		return
@@ -134,6 +134,7 @@ func (x *exchange) contain(w http.ResponseWriter, r *http.Request) {
 // answer ends the exchange with an answer of our own, past the engine.
 func (x *exchange) answer(w http.ResponseWriter, r *http.Request, ref *refusal) {
 	x.ref, x.status = ref, ref.status
+	x.closeAfter(w.Header())
 	ref.write(w, r, x.exchangeID())
 }
 
@@ -167,8 +168,13 @@ func (x *exchange) outbound(r *http.Request) {
 	r.URL.Scheme, r.URL.Host = x.target.scheme(), x.target.authority()
 	keepPath(r)
 	r.Close = false // the client's wish for its own connection
-	if r.ContentLength == 0 {
+	if x.upload == nil {
 		r.Body = http.NoBody
+	} else if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete {
+		// Some origins look for no body here, and take it for the next
+		// request (RFC 9110 section 9.3.1). The answer to that must find no
+		// other client waiting on the connection.
+		r.Close = true
 	}
 	x.cookie = r.Header["Cookie"]
 	x.upgrade = upgradeOf(r.Header)
@@ -178,7 +184,11 @@ func (x *exchange) outbound(r *http.Request) {
 			delete(r.Header, name)
 		}
 	}
-	delete(r.Header, sessionHeader)
+	if _, ok := r.Header[sessionHeader]; ok {
+		delete(r.Header, sessionHeader)
+		x.ignored = x.mode != modePlain
+	}
+	_ = cleanTrailer(r.Trailer) // names that were announced; their values come with the body's end
 	if _, ok := r.Header["User-Agent"]; !ok {
 		r.Header["User-Agent"] = noUserAgent
 	}

@@ -49,7 +49,7 @@ func TestExplainAnswersForTheWholeRequest(t *testing.T) {
 		{"a scheme that the proxy does not speak", "ftp://shop.test/", "", "default", "", "This proxy speaks http and https, no other scheme."},
 		{"no such client", "https://shop.test/", "crowler", "default", "shop", "The proxy has no client crowler: it would ask for other credentials."},
 		{"not this client's site", "https://bank.test/", "crawler", "default", "bank", "The proxy client crawler may not use the site bank."},
-		{"not this client's session", "https://shop.test/", "crawler", "prod", "shop", "The proxy client crawler may not use the session prod."},
+		{"not this client's session", "https://shop.test/", "crawler", "prod", "shop", "The proxy client crawler may not use the session prod. Select one of default qa* with the proxy user name crawler-session-ID."},
 		{"a session by a glob", "https://shop.test/", "crawler", "qa1", "shop", ""},
 		{"no session", "https://shop.test/", "crawler", "none", "shop", "The session none stands for no session at all."},
 		{"plain http where only https is served", "http://strict.test/", "", "default", "strict", "The site is served over https only: the client is sent there."},

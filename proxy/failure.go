@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +16,14 @@ import (
 // failure says in words and in RFC 9209's types why a request got no response.
 func (x *exchange) failure(err error) *refusal {
 	x.err = err
-	if x.Err() != nil {
-		ref := refuse(statusClientGone, "connection_terminated", "client_gone", "The client went away.")
+	var upload uploadError
+	switch {
+	case x.Err() != nil:
+		ref := refuse(statusClientGone, "connection_terminated", "client_gone", "The client closed the connection before the answer.")
 		ref.cause = err
 		return ref
+	case errors.As(err, &upload):
+		return refuse(http.StatusBadRequest, "http_request_error", "body", "The request's body is not framed as HTTP wants it.")
 	}
 	return originFailed(x.target.host, err)
 }
@@ -47,7 +52,7 @@ func originFailed(host string, err error) *refusal {
 	case errors.As(err, &dns):
 		kind, code, what = "dns_error", "dns_error", "is not known to the DNS"
 	case errors.As(err, &cert):
-		kind, code, what = "tls_certificate_error", "origin_certificate", "showed a certificate that is not trusted (origin.ca names a private authority)"
+		kind, code, what = "tls_certificate_error", "origin_certificate", untrusted(cert)
 	case tlsAlert(err):
 		kind, code, what = "tls_alert_received", "origin_tls", "refused the TLS handshake"
 	case errors.As(err, &record):
@@ -81,3 +86,16 @@ type streamError struct {
 }
 
 func (streamError) Error() string { return "stream reset" }
+
+// untrusted says why a certificate was refused.
+func untrusted(err error) string {
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &name):
+		return "showed a certificate that is good for other names only"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "showed a certificate that has expired, or is not valid yet"
+	}
+	return "showed a certificate of an authority that is not trusted; the proxy's operator can name it as origin.ca"
+}

@@ -31,7 +31,7 @@ func wantRefusal(t *testing.T, a *world.Answer, status int, kind, code string) {
 	if a.Header.Get("X-Exchange-Id") == "" {
 		t.Error("no X-Exchange-Id")
 	}
-	if !strings.HasPrefix(a.Text, "sessionproxy: ") || strings.Contains(a.Text, "127.0.0.1") || strings.Contains(a.Text, ".go") {
+	if !strings.HasPrefix(a.Text, "sessionproxy: ") || strings.Contains(a.Text, "127.0.0.1:") || strings.Contains(a.Text, ".go") {
 		t.Errorf("the sentence for people is %q", a.Text)
 	}
 }
@@ -91,7 +91,7 @@ func TestOriginsThatFailAtTLS(t *testing.T) {
 		{"a handshake that gets no answer", silent, 504, "connection_timeout", "connect_timeout"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := world.New(t, world.Options{Config: at(tt.addr), Timeouts: proxy.Timeouts{Handshake: 300 * time.Millisecond}})
+			w := world.New(t, world.Options{Config: at(tt.addr), Timeouts: proxy.Timeouts{Handshake: 2 * time.Second}})
 			for _, via := range []world.Way{world.TunnelH1, world.TunnelH2} {
 				t.Run(via.Name, func(t *testing.T) { wantRefusal(t, w.Get(t, via, "/"), tt.status, tt.kind, tt.code) })
 			}
@@ -160,7 +160,7 @@ func TestAnOriginThatIsSilentIsA504(t *testing.T) {
 
 func TestAnUploadThatMakesProgressIsNotCut(t *testing.T) {
 	t.Parallel()
-	const limit = 250 * time.Millisecond
+	const limit = 600 * time.Millisecond
 	w := world.New(t, world.Options{
 		Handler:  handler(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }),
 		Timeouts: proxy.Timeouts{ResponseHead: limit},
@@ -171,14 +171,14 @@ func TestAnUploadThatMakesProgressIsNotCut(t *testing.T) {
 		go func() {
 			tick := time.NewTicker(limit / 5)
 			defer tick.Stop()
-			for range 10 { // twice the limit in all
+			for range 7 { // more than the limit in all
 				<-tick.C
 				pw.Write([]byte("x"))
 			}
 			pw.Close()
 		}()
 		a := world.Do(t, w.Client(via), world.Request(t, "POST", via.URL("/"), pr))
-		if a.StatusCode != 200 || a.Text != "xxxxxxxxxx" {
+		if a.StatusCode != 200 || a.Text != "xxxxxxx" {
 			t.Errorf("got %d %q, %v", a.StatusCode, a.Text, a.Err)
 		}
 	})
@@ -252,6 +252,29 @@ func TestAClientThatGoesAwayCancelsItsRequest(t *testing.T) {
 				}
 				w.WantRecord(t, "exchange", "mode", via.Mode(), "outcome", "client_gone")
 			})
+		})
+	}
+}
+
+func TestRefusalsComeInTheFormThatTheClientReads(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Config: at(closedPort(t))})
+	for _, tt := range []struct{ accept, mediaType, contains string }{
+		{"*/*", "text/plain; charset=utf-8", "sessionproxy: shop.test refused the connection.\n"},
+		{"text/html,application/xhtml+xml,*/*;q=0.8", "text/html; charset=utf-8", "<p>shop.test refused the connection.</p>"},
+		{"application/json", "application/problem+json", `"detail":"shop.test refused the connection."`},
+	} {
+		onEach(t, world.Ways, func(t *testing.T, via world.Way) {
+			a := w.Get(t, via, "/", "Accept", tt.accept)
+			if a.StatusCode != 502 || a.Header.Get("Content-Type") != tt.mediaType || !strings.Contains(a.Text, tt.contains) {
+				t.Errorf("%d %s %q", a.StatusCode, a.Header.Get("Content-Type"), a.Text)
+			}
+			if a.ContentLength != int64(len(a.Text)) || a.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("length %d for %d bytes, Cache-Control %q", a.ContentLength, len(a.Text), a.Header.Get("Cache-Control"))
+			}
+			if head := world.Do(t, w.Client(via), world.Request(t, "HEAD", via.URL("/"), nil, "Accept", tt.accept)); head.StatusCode != 502 || head.Text != "" {
+				t.Errorf("HEAD: %d %q", head.StatusCode, head.Text)
+			}
 		})
 	}
 }

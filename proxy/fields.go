@@ -10,7 +10,7 @@ import (
 // hopByHop are the fields that concern one connection only (RFC 9110 section
 // 7.6.1), and Alt-Svc, which would lead a client past the proxy.
 var hopByHop = []string{
-	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Alt-Svc",
+	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Alt-Svc",
 }
 
 // stripHopByHop removes the hop-by-hop fields, those named in Connection too.
@@ -32,9 +32,12 @@ func stripHopByHop(h http.Header) {
 	}
 }
 
-// upgradeOf returns the protocol that the fields ask to switch to, or "".
+// upgradeOf returns the protocol that the fields ask to switch to, or "". h2c
+// counts for none: it would be a tunnel for requests that nobody looks at, and
+// RFC 9113 section 3.1 has dropped it.
 func upgradeOf(h http.Header) string {
-	if len(h["Upgrade"]) == 0 || !httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade") {
+	if len(h["Upgrade"]) == 0 || !httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade") ||
+		httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2c") {
 		return ""
 	}
 	return h["Upgrade"][0]

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/internal/world"
@@ -90,6 +92,53 @@ func TestABodyThatEndsWithTheConnection(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An origin may close a connection that it has just promised to keep.
+func TestAConnectionThatTheOriginDropsCostsNoRequest(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Script: answer("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")})
+	onEach(t, world.Ways, func(t *testing.T, via world.Way) {
+		for i := range 20 {
+			if a := w.Get(t, via, "/"); a.StatusCode != 200 || a.Text != "hello" {
+				t.Fatalf("request %d: %d %q", i, a.StatusCode, a.Text)
+			}
+		}
+	})
+}
+
+// Browsers keep up to a hundred requests under way on one connection.
+func TestAHundredRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	const many = 100
+	var arrived atomic.Int64
+	all := make(chan struct{})
+	w := world.New(t, world.Options{Handler: handler(func(w http.ResponseWriter, r *http.Request) {
+		if arrived.Add(1)%many == 0 {
+			close(all)
+		}
+		<-all
+		io.WriteString(w, r.URL.Path)
+	})})
+	onEach(t, world.Ways, func(t *testing.T, via world.Way) {
+		all = make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range many {
+			r := world.Request(t, "GET", via.URL(fmt.Sprintf("/%d", i)), nil)
+			wg.Go(func() {
+				resp, err := w.Client(via).Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer resp.Body.Close()
+				if body, err := io.ReadAll(resp.Body); string(body) != r.URL.Path {
+					t.Errorf("%s: %q, %v", r.URL.Path, body, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {

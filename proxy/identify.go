@@ -73,7 +73,7 @@ func (r *rules) identify(l *config.Listen, req *http.Request) (*identity, *refus
 		id.session = sel.session
 	case headerMaySelect(req):
 		if s := req.Header.Get(sessionHeader); s != "" {
-			if !validID(s) {
+			if !session.ValidID(s) {
 				return nil, badSelector(sessionHeader + " must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -")
 			}
 			id.session = s
@@ -119,7 +119,8 @@ func (id *identity) admit(s *site) *refusal {
 	}
 	if !id.client.MayUse(id.session) {
 		return refuse(http.StatusForbidden, "http_request_denied", "session_not_allowed",
-			fmt.Sprintf("The proxy client %s may not use the session %s.", id.name, id.session))
+			fmt.Sprintf("The proxy client %s may not use the session %s. Select one of %s with the proxy user name %s-session-ID.",
+				id.name, id.session, strings.Join(id.client.Sessions, " "), id.name))
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func parseUser(user string) (selectors, *refusal) {
 		if *field != "" {
 			return s, badSelector(fmt.Sprintf("%s stands twice in the proxy user name", strings.Trim(key, "-")))
 		}
-		if key != "" && !validID(value) {
+		if key != "" && !session.ValidID(value) {
 			return s, badSelector(fmt.Sprintf("%s in the proxy user name must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -", strings.Trim(key, "-")))
 		}
 		*field = value
@@ -170,21 +171,6 @@ func nextMark(s string) (at int, mark string) {
 		return n, sessionMark
 	}
 	return 0, ""
-}
-
-func validID(s string) bool {
-	if len(s) == 0 || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '.', c == '_', c == '~', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // basicAuth reads Basic credentials (RFC 7617). The scheme has no case.

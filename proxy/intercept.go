@@ -74,7 +74,7 @@ func (c *connection) sniff(conn *clientConn) {
 	case conn.ahead[0] == tlsHandshake:
 		c.intercept(conn)
 	case looksLikeHTTP(conn.ahead):
-		c.p.hand(conn)
+		c.p.hand(&h1Conn{Conn: conn, p: c.p, c: c})
 	case c.dial():
 		c.tunnel(conn)
 	default:
@@ -140,7 +140,9 @@ func (c *connection) intercept(conn *clientConn) {
 		conf = c.p.tlsLocal
 	}
 	tc := tls.Server(conn, conf)
+	start := time.Now()
 	if err := tc.HandshakeContext(ctx); err != nil {
+		c.p.recordHandshake(c, time.Since(start), err)
 		c.p.alerts.failed(c.id, c.target.host, err)
 		tc.Close()
 		return
@@ -153,7 +155,11 @@ func (c *connection) intercept(conn *clientConn) {
 			c.target = t
 		}
 	}
-	c.p.hand(tc)
+	if tc.ConnectionState().NegotiatedProtocol == "h2" {
+		c.p.hand(tc) // net/http serves it on a *tls.Conn only
+	} else {
+		c.p.hand(&h1Conn{Conn: tc, p: c.p, c: c})
+	}
 }
 
 // leaf picks the certificate of a handshake: by the name that the client asks
@@ -176,7 +182,7 @@ func (p *Proxy) newInner() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	return &http.Server{
-		Handler:           http.HandlerFunc(p.serveInner),
+		Handler:           p.checked(p.serveInner),
 		ReadHeaderTimeout: p.timeouts.Header,
 		IdleTimeout:       p.timeouts.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -190,10 +196,10 @@ func (p *Proxy) newInner() *http.Server {
 		// "OPTIONS *" is the origin's to answer.
 		DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			if tc, ok := conn.(*tls.Conn); ok {
-				conn = tc.NetConn()
+			if h1, ok := conn.(*h1Conn); ok {
+				return context.WithValue(withH1Conn(ctx, conn), connectionKey{}, h1.c)
 			}
-			return context.WithValue(ctx, connectionKey{}, conn.(*clientConn).c)
+			return context.WithValue(ctx, connectionKey{}, conn.(*tls.Conn).NetConn().(*clientConn).c)
 		},
 	}
 }

@@ -142,6 +142,7 @@ func (p *Proxy) Serve(ln net.Listener, l config.Listen) error {
 		IdleTimeout:       p.timeouts.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          serverLog(p.log),
+		ConnContext:       withH1Conn,
 		// HTTP/1.1 only: a CONNECT in an HTTP/2 stream has no connection to hijack.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
@@ -153,7 +154,7 @@ func (p *Proxy) Serve(ln net.Listener, l config.Listen) error {
 	p.fronts = append(p.fronts, front)
 	p.mu.Unlock()
 	p.Protect(ln.Addr())
-	if err := front.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := front.Serve(h1Listener{ln, p}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil

@@ -46,6 +46,7 @@ func (x *exchange) record() {
 		slog.String("mode", string(x.mode)),
 		slog.String("method", x.method),
 		slog.String("host", x.target.host),
+		slog.String("port", x.target.port),
 		slog.Int("status", x.status),
 		slog.String("outcome", outcome),
 		slog.Int64("bytes", x.relay.sent),
@@ -54,6 +55,9 @@ func (x *exchange) record() {
 		slog.Duration("took", took))
 	if x.ref != nil {
 		attrs = append(attrs, slog.String("refused", x.ref.code))
+	}
+	if x.ignored {
+		attrs = append(attrs, slog.String("ignored", sessionHeader+": it selects a session on CONNECT, or on plain http"))
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.Any("err", x.err))
@@ -91,6 +95,7 @@ func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err
 		slog.String("mode", string(modeTunnel)),
 		slog.String("method", http.MethodConnect),
 		slog.String("host", c.target.host),
+		slog.String("port", c.target.port),
 		slog.String("outcome", outcome),
 		slog.Int64("sent", up),
 		slog.Int64("bytes", down),
@@ -102,22 +107,31 @@ func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err
 	p.log.LogAttrs(context.Background(), level, "exchange", attrs...)
 }
 
-// recordRefusal is the record of a request that was refused at the door.
-func (p *Proxy) recordRefusal(r *http.Request, id string, ref *refusal) {
-	outcome, m := "refused", modePlain
+// recordRefusal is the record of a request that was refused at the door: the
+// port's, or a tunnel's.
+func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *refusal) {
+	outcome, level, m, host, port := "refused", slog.LevelInfo, modePlain, r.URL.Hostname(), r.URL.Port()
 	if ref.cause != nil {
-		outcome = "failed"
+		outcome, level = "failed", slog.LevelWarn
 	}
-	if r.Method == http.MethodConnect {
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+		m, who, host, port = modeH1, c.id, c.target.host, c.target.port
+	} else if r.Method == http.MethodConnect {
 		m = modeTunnel
+	}
+	client, worker := "", remoteIP(r).String()
+	if who != nil {
+		client, worker = who.name, who.worker
 	}
 	p.metrics.exchange(nil, m, outcome, 0, 0)
 	attrs := []slog.Attr{
 		slog.String("id", id),
-		slog.String("worker", remoteIP(r).String()),
+		slog.String("client", client),
+		slog.String("worker", worker),
 		slog.String("mode", string(m)),
 		slog.String("method", r.Method),
-		slog.String("host", r.URL.Hostname()),
+		slog.String("host", host),
+		slog.String("port", port),
 		slog.Int("status", ref.status),
 		slog.String("outcome", outcome),
 		slog.String("refused", ref.code),
@@ -125,7 +139,23 @@ func (p *Proxy) recordRefusal(r *http.Request, id string, ref *refusal) {
 	if ref.cause != nil {
 		attrs = append(attrs, slog.Any("err", ref.cause))
 	}
-	p.log.LogAttrs(r.Context(), slog.LevelInfo, "exchange", attrs...)
+	p.log.LogAttrs(r.Context(), level, "exchange", attrs...)
+}
+
+// recordHandshake is the record of a client that broke off TLS with us.
+func (p *Proxy) recordHandshake(c *connection, took time.Duration, err error) {
+	p.metrics.exchange(nil, modeTunnel, "client_tls", took, 0)
+	p.log.LogAttrs(context.Background(), slog.LevelInfo, "exchange",
+		slog.String("id", p.ids.next()),
+		slog.String("client", c.id.name),
+		slog.String("worker", c.id.worker),
+		slog.String("mode", string(modeTunnel)),
+		slog.String("method", http.MethodConnect),
+		slog.String("host", c.target.host),
+		slog.String("port", c.target.port),
+		slog.String("outcome", "client_tls"),
+		slog.Duration("took", took),
+		slog.Any("err", err))
 }
 
 // storeFailed is the one place that tells of a failing store.

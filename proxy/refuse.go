@@ -29,7 +29,7 @@ func refuse(status int, kind, code, public string) *refusal {
 // response is the refusal as the engine passes it on. r decides its form: HTML
 // for a person, JSON for a program that asks for it, else text.
 func (f *refusal) response(r *http.Request, id string) *http.Response {
-	body, contentType := f.body(r)
+	body, contentType := f.body(r, id)
 	h := http.Header{
 		"Content-Type":   {contentType},
 		"Cache-Control":  {"no-store"},
@@ -61,15 +61,15 @@ func (f *refusal) write(w http.ResponseWriter, r *http.Request, id string) {
 	}
 }
 
-func (f *refusal) body(r *http.Request) (body []byte, contentType string) {
+func (f *refusal) body(r *http.Request, id string) (body []byte, contentType string) {
 	accept := strings.Join(r.Header["Accept"], ",")
 	switch {
 	case strings.Contains(accept, "text/html"):
 		title := fmt.Sprintf("%d %s", f.status, http.StatusText(f.status))
-		return fmt.Appendf(nil, refusalPage, html.EscapeString(title), html.EscapeString(title), html.EscapeString(f.public), html.EscapeString(f.code)), "text/html; charset=utf-8"
+		return fmt.Appendf(nil, refusalPage, html.EscapeString(title), html.EscapeString(title), html.EscapeString(f.public), html.EscapeString(f.code), html.EscapeString(id)), "text/html; charset=utf-8"
 	case strings.Contains(accept, "json"):
 		// RFC 9457.
-		b, err := json.Marshal(map[string]any{"status": f.status, "title": http.StatusText(f.status), "detail": f.public, "code": f.code})
+		b, err := json.Marshal(map[string]any{"status": f.status, "title": http.StatusText(f.status), "detail": f.public, "code": f.code, "exchange": id})
 		if err == nil {
 			return append(b, '\n'), "application/problem+json"
 		}
@@ -82,7 +82,7 @@ const refusalPage = `<!doctype html>
 <style>body{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}</style>
 <h1>%s</h1>
 <p>%s</p>
-<p><small>Answered by sessionproxy: <code>%s</code></small></p>
+<p><small>Answered by sessionproxy: <code>%s</code>, exchange <code>%s</code> in its log.</small></p>
 </html>
 `
 

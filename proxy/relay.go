@@ -17,11 +17,13 @@ type relay struct {
 	x      *exchange
 	cancel context.CancelCauseFunc // frees the round trip; nil before it
 
-	mu   sync.Mutex // guards over: 1xx responses come on the Transport's goroutine
-	over bool       // the final response is there
+	mu    sync.Mutex // guards what follows: 1xx responses come on the Transport's goroutine
+	over  bool       // the final response is there
+	hints int        // 1xx responses until now
 
-	source io.ReadCloser // the response's body, at the origin
-	length int64         // that the origin announced; -1: unknown
+	resp   *http.Response // whose trailer is complete after its body
+	source io.ReadCloser  // the response's body, at the origin
+	length int64          // that the origin announced; -1: unknown
 	sent   int64
 	wrote  bool
 	broken error // why the origin's body ended early
@@ -33,6 +35,9 @@ type relay struct {
 func (w *relay) informational(code int, h textproto.MIMEHeader) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.hints++; w.hints > maxInformational {
+		return errHints
+	}
 	if w.over || code == http.StatusContinue || !w.x.http11 {
 		return nil
 	}
@@ -44,6 +49,12 @@ func (w *relay) informational(code int, h textproto.MIMEHeader) error {
 	clear(own)
 	return nil
 }
+
+// maxInformational bounds the 1xx responses to one request: as many as an origin
+// has use for, and no endless row.
+const maxInformational = 16
+
+var errHints = errors.New("the origin sends 1xx responses without end")
 
 func (w *relay) noMore1xx() {
 	w.mu.Lock()
@@ -60,6 +71,12 @@ func (w *relay) WriteHeader(status int) {
 	if _, ok := w.Header()["Content-Type"]; !ok {
 		w.Header()["Content-Type"] = nil // net/http would guess one
 	}
+	if status == http.StatusNoContent || status == http.StatusNotModified {
+		// A client of HTTP/2 would wait for that much; net/http's server
+		// cuts it in HTTP/1.1 only.
+		delete(w.Header(), "Content-Length")
+	}
+	w.x.closeAfter(w.Header())
 	w.wrote = true
 	w.x.status = status
 	w.ResponseWriter.WriteHeader(status)
@@ -87,7 +104,8 @@ func (w *relay) body(resp *http.Response) io.ReadCloser {
 	if resp.Body == http.NoBody {
 		return resp.Body
 	}
-	w.source, w.length = resp.Body, resp.ContentLength
+	_ = cleanTrailer(resp.Trailer) // names that were announced
+	w.resp, w.source, w.length = resp, resp.Body, resp.ContentLength
 	return (*relayBody)(w)
 }
 
@@ -125,6 +143,9 @@ func (b *relayBody) WriteTo(io.Writer) (n int64, err error) {
 		}
 		switch {
 		case errors.Is(rerr, io.EOF):
+			if w.broken = cleanTrailer(w.resp.Trailer); w.broken != nil {
+				return w.sent, w.broken
+			}
 			return w.sent, nil
 		case rerr != nil:
 			w.Flush() // what there is, be it the head alone
@@ -147,7 +168,7 @@ func (w *relay) switchProtocols() error {
 		w.broken = err
 		return err
 	}
-	client := &clientConn{Conn: conn}
+	client := &clientConn{Conn: hijacked(conn)}
 	if n := rw.Reader.Buffered(); n > 0 {
 		ahead, _ := rw.Reader.Peek(n) // n bytes are there
 		client.ahead = append([]byte(nil), ahead...)

@@ -2,14 +2,12 @@ package proxy
 
 import (
 	"context"
-	"io"
+	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/elazarl/goproxy"
-
-	"github.com/sessionproxy/sessionproxy/proxy/http1"
+	"golang.org/x/net/http/httpguts"
 )
 
 // RoundTrip sends the request and returns the response, its cookies captured,
@@ -18,6 +16,10 @@ import (
 func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
 	x.inject(r)
 	resp, err := x.send(r)
+	if err == nil && !x.possible(resp) {
+		resp.Body.Close()
+		err = errStatus
+	}
 	if err != nil {
 		return x.refuse(r, x.failure(err)), nil
 	}
@@ -38,6 +40,18 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 	return resp, nil
 }
 
+// possible says whether the response may be passed on as it is. A switch of
+// protocols is good only to the one that the client asked for.
+func (x *exchange) possible(resp *http.Response) bool {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		to := upgradeOf(resp.Header)
+		return to != "" && httpguts.HeaderValuesContainsToken([]string{x.upgrade}, to)
+	}
+	return resp.StatusCode >= 200 && resp.StatusCode <= 999
+}
+
+var errStatus = errors.New("the response has no possible status, or switches protocols unasked")
+
 // send does one round trip. Each transport bounds the origin's silence after
 // the request; while a request's body is on its way that is done here.
 func (x *exchange) send(r *http.Request) (*http.Response, error) {
@@ -51,7 +65,7 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	t := x.p.pool.get(origin, x.target, x.mode == modeH2)
 	x.sent = time.Now()
 	defer x.relay.noMore1xx()
-	if r.Body == nil || r.Body == http.NoBody {
+	if x.upload == nil {
 		return t.RoundTrip(r)
 	}
 
@@ -60,9 +74,8 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	head := &headTimer{cancel: cancel, limit: x.p.timeouts.ResponseHead}
 	head.timer = time.AfterFunc(head.limit, head.expired)
 	defer head.stop()
-	r = r.WithContext(ctx)
-	r.Body = &progress{ReadCloser: r.Body, head: head}
-	resp, err := t.RoundTrip(r)
+	x.upload.head.Store(head)
+	resp, err := t.RoundTrip(r.WithContext(ctx))
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -70,36 +83,3 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 }
 
 var upgradeToken = []string{"Upgrade"}
-
-// headTimer cancels a request whose body makes no progress.
-type headTimer struct {
-	cancel context.CancelCauseFunc
-	limit  time.Duration
-	timer  *time.Timer
-	over   atomic.Bool // the head is there; an upload may still go on, and restart the timer
-}
-
-func (h *headTimer) expired() {
-	if !h.over.Load() {
-		h.cancel(http1.ErrHeadTimeout)
-	}
-}
-
-func (h *headTimer) stop() {
-	h.over.Store(true)
-	h.timer.Stop()
-}
-
-// progress restarts the timer with each read of the request's body.
-type progress struct {
-	io.ReadCloser
-	head *headTimer
-}
-
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.ReadCloser.Read(b)
-	if !p.head.over.Load() {
-		p.head.timer.Reset(p.head.limit)
-	}
-	return n, err
-}

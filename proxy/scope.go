@@ -58,6 +58,8 @@ func (x *exchange) evidence(r *http.Request) session.Evidence {
 		WebSocket: strings.EqualFold(x.upgrade, "websocket"),
 		FetchSite: first(h, "Sec-Fetch-Site"), FetchMode: first(h, "Sec-Fetch-Mode"), FetchDest: first(h, "Sec-Fetch-Dest"),
 		Origin: first(h, "Origin"), Referer: first(h, "Referer"),
+		ThirdParty:              len(h["Sec-Fetch-Storage-Access"]) > 0,
+		Preflight:               r.Method == http.MethodOptions && len(h["Access-Control-Request-Method"]) > 0,
 		UpgradeInsecureRequests: first(h, "Upgrade-Insecure-Requests") != "",
 	}
 	agent := first(h, "User-Agent")

@@ -98,7 +98,10 @@ func (t target) names(hostport string) bool {
 		return true
 	}
 	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
+	if h, port, err := net.SplitHostPort(hostport); err == nil {
+		if strings.Trim(port, "0123456789") != "" {
+			return false // "shop.test:@evil.test", which some read the other way
+		}
 		host = h
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")

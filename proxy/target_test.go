@@ -168,6 +168,32 @@ func TestTargetsOfEveryForm(t *testing.T) {
 	}
 }
 
+// A host in Unicode is the same as its A-label, for whoever sends it so.
+func TestHostsInUnicode(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Handler: login, Config: func(c *config.Config) {
+		c.Sites[0].Hosts = append(c.Sites[0].Hosts, "bücher.shop.test")
+	}})
+	const label = "xn--bcher-kva.shop.test"
+	c := w.Dial(t)
+	c.Send("GET http://" + label + set("sid=a1; Path=/") + " HTTP/1.1\r\nHost: " + label + "\r\n\r\n")
+	c.Answer("GET")
+	for _, host := range []string{label, "XN--BCHER-KVA.shop.test"} {
+		c.Send("GET http://" + host + "/ HTTP/1.1\r\nHost: " + label + "\r\n\r\n")
+		if a := c.Answer("GET"); a.StatusCode != 200 || a.Text != "sid=a1" {
+			t.Errorf("%s: %d %q", host, a.StatusCode, a.Text)
+		}
+	}
+	if a := w.Dial(t).Connect("bücher.shop.test:443"); a.StatusCode != 400 { // net/http lets no such bytes in
+		t.Errorf("CONNECT in Unicode: %s", a.Status)
+	}
+	tc := w.Connect(t, label+":443").TLS(label)
+	tc.Send("GET / HTTP/1.1\r\nHost: " + label + "\r\n\r\n")
+	if a := tc.Answer("GET"); a.StatusCode != 200 || a.Text != "sid=a1" {
+		t.Errorf("https: %d %q", a.StatusCode, a.Text)
+	}
+}
+
 func TestTargetsThatAreNone(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, world.Options{Handler: hello})

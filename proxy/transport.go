@@ -54,7 +54,7 @@ func (o *origin) refusedH2(addr string) {
 // openOrigin reads the files of an origin. It returns old where nothing has
 // changed, so that a reload keeps its connections.
 func openOrigin(c config.Origin, old *origin) (*origin, error) {
-	o := &origin{cfg: c, tls: &tls.Config{InsecureSkipVerify: c.Insecure}} //nolint:gosec // the operator's own word, for staging
+	o := &origin{cfg: c, tls: &tls.Config{InsecureSkipVerify: c.Insecure}}
 	if c.CA != "" {
 		pem, err := os.ReadFile(c.CA)
 		if err != nil {
@@ -183,6 +183,7 @@ func (ts *transports) open(o *origin, h2 bool) transport {
 			}
 			if h2 && tc.ConnectionState().NegotiatedProtocol != "h2" {
 				o.refusedH2(addr)
+				return http1.Watch(tc), nil
 			}
 			return tc, nil
 		},

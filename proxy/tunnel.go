@@ -192,10 +192,27 @@ func closeWrite(c io.Closer) error {
 }
 
 // lingerClose ends a connection so that the peer can still read what was
-// written: a plain close with unread input would reset it.
+// written: a plain close with unread input would reset it. Many clients read
+// only when all is sent.
 func lingerClose(conn net.Conn) {
-	if closeWrite(conn) == nil {
+	if closeWrite(conn) != nil {
+		return
+	}
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	end := time.Now().Add(lingerTime)
+	for n := 0; n < lingerBytes && time.Now().Before(end); {
 		conn.SetReadDeadline(time.Now().Add(time.Second))
-		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 256<<10))
+		r, err := conn.Read(buf[:])
+		if err != nil {
+			return
+		}
+		n += r
 	}
 }
+
+// What a client may go on to send that has been refused.
+const (
+	lingerTime  = 10 * time.Second
+	lingerBytes = 64 << 20
+)

@@ -71,16 +71,15 @@ func TestWhatIsNoHTTPIsTunnelled(t *testing.T) {
 			t.Parallel()
 			addr := world.Serve(t, tt.server)
 			w := world.New(t, world.Options{
-				Config:   func(c *config.Config) { c.Sites[0].Origin.Resolve = map[string]string{"shop.test:22": addr} },
-				Timeouts: proxy.Timeouts{Sniff: 50 * time.Millisecond},
+				Config: func(c *config.Config) { c.Sites[0].Origin.Resolve = map[string]string{"shop.test:22": addr} },
 			})
 			t.Run("on a declared host", func(t *testing.T) {
 				tt.client(w.Connect(t, "shop.test:22"))
-				w.WantRecord(t, "exchange", "mode", "tunnel", "host", world.Host, "outcome", "ok")
+				w.WantRecord(t, "exchange", "mode", "tunnel", "host", "shop.test:22", "outcome", "ok")
 			})
 			t.Run("on another host", func(t *testing.T) {
 				tt.client(w.Connect(t, addr))
-				w.WantRecord(t, "exchange", "mode", "tunnel", "host", "127.0.0.1", "outcome", "ok")
+				w.WantRecord(t, "exchange", "mode", "tunnel", "host", addr, "outcome", "ok")
 				_, port, _ := net.SplitHostPort(addr)
 				tt.client(w.Connect(t, "localhost:"+port))
 			})
@@ -91,32 +90,31 @@ func TestWhatIsNoHTTPIsTunnelled(t *testing.T) {
 // A client that thinks for longer than servers do is still intercepted.
 func TestASlowClientIsIntercepted(t *testing.T) {
 	t.Parallel()
-	for name, declared := range map[string]string{"where the server waits": world.Serve(t, func(c *world.Conn) { io.Copy(io.Discard, c.R) }), "where there is no server": closedPort(t)} {
-		t.Run(name, func(t *testing.T) {
+	silent := world.Serve(t, func(c *world.Conn) { io.Copy(io.Discard, c.R) })
+	for _, tt := range []struct {
+		name    string
+		resolve map[string]string
+		status  int
+	}{
+		{"before a server that answers", nil, 200},
+		{"before a server that waits", map[string]string{"shop.test:9443": silent}, 504},
+		{"before no server", map[string]string{"shop.test:9443": closedPort(t)}, 502},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := world.New(t, world.Options{
 				Handler:  hello,
-				Timeouts: proxy.Timeouts{Sniff: time.Millisecond},
+				Config:   func(c *config.Config) { c.Sites[0].Origin.Resolve = tt.resolve },
+				Timeouts: proxy.Timeouts{Sniff: time.Millisecond, Handshake: 2 * time.Second},
 			})
-			slow := world.New(t, world.Options{
-				Config: func(c *config.Config) {
-					c.Sites[0].Origin.Resolve = map[string]string{"shop.test:9443": declared}
-				},
-				Timeouts: proxy.Timeouts{Sniff: time.Millisecond, ResponseHead: 100 * time.Millisecond},
-			})
-			for _, tt := range []struct {
-				w      *world.World
-				status int
-			}{{w, 200}, {slow, 0}} {
-				c := tt.w.Connect(t, "shop.test:9443")
-				time.Sleep(50 * time.Millisecond) // thinking
-				tc := c.TLS(world.Host)
-				tc.Send("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
-				if a := tc.Answer("GET"); tt.status != 0 && a.StatusCode != tt.status || tt.status == 0 && a.Header.Get("Proxy-Status") == "" {
-					t.Errorf("%d %s %v", a.StatusCode, a.Text, a.Header)
-				}
-				tt.w.WantRecord(t, "exchange", "mode", "h1", "host", world.Host)
+			c := w.Connect(t, "shop.test:9443")
+			time.Sleep(50 * time.Millisecond) // thinking
+			tc := c.TLS(world.Host)
+			tc.Send("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+			if a := tc.Answer("GET"); a.StatusCode != tt.status {
+				t.Errorf("%d %s, want %d", a.StatusCode, a.Text, tt.status)
 			}
+			w.WantRecord(t, "exchange", "mode", "h1", "host", "shop.test:9443", "status", tt.status)
 		})
 	}
 }
@@ -157,17 +155,17 @@ func TestSilentTunnelsEnd(t *testing.T) {
 	w := world.New(t, world.Options{
 		Config: func(c *config.Config) { c.Sites[0].Origin.Resolve = map[string]string{"shop.test:22": silent} },
 		Timeouts: proxy.Timeouts{
-			Sniff: 10 * time.Millisecond, Header: 100 * time.Millisecond, Idle: 100 * time.Millisecond,
-			Handshake: 100 * time.Millisecond, Tunnel: 100 * time.Millisecond,
+			Sniff: 50 * time.Millisecond, Header: 500 * time.Millisecond, Idle: 500 * time.Millisecond,
+			Handshake: time.Second, Tunnel: 500 * time.Millisecond,
 		},
 	})
 	for name, hold := range map[string]func(t *testing.T) *world.Conn{
-		"before any byte":                  func(t *testing.T) *world.Conn { return w.Connect(t, "shop.test:443") },
-		"on another port":                  func(t *testing.T) *world.Conn { return w.Connect(t, "shop.test:22") },
-		"in a blind tunnel":                func(t *testing.T) *world.Conn { return w.Connect(t, silent) },
-		"within the hello":                 func(t *testing.T) *world.Conn { c := w.Connect(t, "shop.test:443"); c.Send("\x16\x03\x01"); return c },
-		"within the hello to an address":   func(t *testing.T) *world.Conn { c := w.Connect(t, silent); c.Send("\x16\x03\x01"); return c },
-		"after the handshake":              func(t *testing.T) *world.Conn { return w.Connect(t, "shop.test:443").TLS(world.Host) },
+		"before any byte":                func(t *testing.T) *world.Conn { return w.Connect(t, "shop.test:443") },
+		"on another port":                func(t *testing.T) *world.Conn { return w.Connect(t, "shop.test:22") },
+		"in a blind tunnel":              func(t *testing.T) *world.Conn { return w.Connect(t, silent) },
+		"within the hello":               func(t *testing.T) *world.Conn { c := w.Connect(t, "shop.test:443"); c.Send("\x16\x03\x01"); return c },
+		"within the hello to an address": func(t *testing.T) *world.Conn { c := w.Connect(t, silent); c.Send("\x16\x03\x01"); return c },
+		"after the handshake":            func(t *testing.T) *world.Conn { return w.Connect(t, "shop.test:443").TLS(world.Host) },
 		"after the handshake, with HTTP/2": func(t *testing.T) *world.Conn {
 			c := w.Connect(t, "shop.test:443").TLS(world.Host, "h2")
 			c.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and its SETTINGS
@@ -220,7 +218,7 @@ func TestAServersHalfCloseLeavesTheClientsHalfOpen(t *testing.T) {
 		c.CloseWrite()
 		got <- c.Rest()
 	})
-	w := world.New(t, world.Options{})
+	w := world.New(t, world.Options{Timeouts: proxy.Timeouts{Sniff: 50 * time.Millisecond}})
 	c := w.Connect(t, addr)
 	if down := c.Rest(); down != "that is all from me" {
 		t.Errorf("read %q", down)

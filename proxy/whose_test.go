@@ -24,6 +24,8 @@ func TestForeignPagesRideOnNothing(t *testing.T) {
 		{"a link on a foreign page", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, "sid=shared", true},
 		{"a form on a foreign page", "POST", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, "", false},
 		{"a frame in a foreign page", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, "", false},
+		{"the site's own frame in a foreign page", "POST", []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Origin", "https://shop.test", "Sec-Fetch-Storage-Access", "none"}, "", false},
+		{"a subdomain's preflight", "OPTIONS", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Origin", "https://www.shop.test", "Access-Control-Request-Method", "PUT"}, "", false},
 		{"a foreign page's fetch", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"}, "", false},
 		{"a foreign page's fetch with its browser's cookie", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors", "Cookie", "sid=stale; own=1"}, "sid=shared; own=1", false},
 		{"a foreign Origin alone", "POST", []string{"Origin", "https://evil.test"}, "", false},

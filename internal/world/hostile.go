@@ -32,9 +32,9 @@ var Readings = []Reading{
 	{Name: "no body on GET", NoBodyOnGet: true},
 }
 
-// strict says whether what is ambiguous is a fault.
-func (r Reading) strict() bool {
-	return !r.LengthWins && !r.ChunkedAnyhow && !r.LooseLines
+// Strict says whether what is ambiguous is a fault.
+func (r Reading) Strict() bool {
+	return !r.LengthWins && !r.ChunkedAnyhow && !r.NoBodyOnGet && !r.LooseLines
 }
 
 // Seen is one request as an origin understood it.
@@ -42,7 +42,7 @@ type Seen struct {
 	Method, Target string
 	Head           string // as it came
 	Body           string
-	Broken         bool // the connection ended, or made no sense, within it
+	Broken         bool // its end has not come, or never will
 }
 
 // String is what an origin answers with.
@@ -84,6 +84,13 @@ func (w *Witness) Seen() []Seen {
 	return slices.Clone(w.seen)
 }
 
+// Forget starts the list of what was seen anew.
+func (w *Witness) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen, w.faults = nil, nil
+}
+
 // Faults is what the strict reading found ambiguous or malformed.
 func (w *Witness) Faults() []string {
 	w.mu.Lock()
@@ -100,13 +107,13 @@ func (w *Witness) Script(c *Conn) {
 			return
 		}
 		s, framing := w.understand(head, lines)
+		s.Broken = true
 		at := w.note(s)
-		var ok bool
-		if s.Body, ok = w.body(c.R, framing); !ok {
-			s.Broken = true
-		}
+		var whole bool
+		s.Body, whole = w.body(c.R, framing)
+		s.Broken = !whole
 		w.set(at, s)
-		if !ok {
+		if !whole {
 			return
 		}
 		text := s.String()
@@ -133,11 +140,13 @@ func (w *Witness) note(s Seen) (at int) {
 func (w *Witness) set(at int, s Seen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen[at] = s
+	if at < len(w.seen) { // else it is forgotten
+		w.seen[at] = s
+	}
 }
 
 func (w *Witness) fault(format string, args ...any) {
-	if !w.reading.strict() {
+	if !w.reading.Strict() {
 		return
 	}
 	w.mu.Lock()
@@ -184,7 +193,7 @@ func (w *Witness) head(r *bufio.Reader) (head string, lines []string) {
 // framing is where a request ends.
 type framing struct {
 	chunked bool
-	length  int
+	length  int64
 }
 
 func (w *Witness) understand(head string, lines []string) (s Seen, f framing) {
@@ -222,11 +231,11 @@ func (w *Witness) understand(head string, lines []string) (s Seen, f framing) {
 		w.fault("Host %q", hosts)
 	}
 	if len(lengths) > 0 {
-		n, err := strconv.ParseUint(lengths[0], 10, 31)
-		if err != nil {
+		n, err := strconv.ParseInt(lengths[0], 10, 64)
+		if err != nil || n < 0 {
 			w.fault("Content-Length %q", lengths[0])
 		}
-		f.length = int(n)
+		f.length = n
 	}
 	f.chunked = len(codings) > 0 && strings.Contains(strings.ToLower(strings.Join(codings, ",")), "chunked")
 	if w.reading.LengthWins && len(lengths) > 0 {
@@ -240,12 +249,11 @@ func (w *Witness) understand(head string, lines []string) (s Seen, f framing) {
 
 // body reads a body. It reports false where it does not end as it should.
 func (w *Witness) body(r *bufio.Reader, f framing) (string, bool) {
-	if !f.chunked {
-		b := make([]byte, f.length)
-		n, err := io.ReadFull(r, b)
-		return string(b[:n]), err == nil
-	}
 	var all strings.Builder
+	if !f.chunked {
+		_, err := io.CopyN(&all, r, f.length)
+		return all.String(), err == nil
+	}
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/proxy"
 )
 
 // Origin is the server behind the proxies.
@@ -65,7 +66,7 @@ func newOrigin(t testing.TB, ca *certs.Authority, opts Options) *Origin {
 
 // serverTLS shows a certificate for whatever name the client asks for, and for
 // 127.0.0.1 where it names none.
-func serverTLS(ca *certs.Authority, protos ...string) *tls.Config {
+func serverTLS(ca proxy.CertSource, protos ...string) *tls.Config {
 	return &tls.Config{
 		NextProtos: protos,
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -35,6 +35,7 @@ type Proxy struct {
 
 	t      testing.TB
 	faulty bool // its own faults are the test
+	certs  proxy.CertSource
 	roots  *x509.CertPool
 	serve  sync.WaitGroup
 
@@ -45,7 +46,7 @@ type Proxy struct {
 func startProxy(t testing.TB, o proxy.Options, l config.Listen) *Proxy {
 	t.Helper()
 	p := &Proxy{
-		CA: o.CA, Metrics: prometheus.NewRegistry(), Records: newRecords(),
+		CA: o.CA, certs: o.Certs, Metrics: prometheus.NewRegistry(), Records: newRecords(),
 		t: t, roots: x509.NewCertPool(), clients: map[clientKey]*http.Client{},
 	}
 	p.roots.AppendCertsFromPEM(o.CA)
@@ -59,7 +60,8 @@ func startProxy(t testing.TB, o proxy.Options, l config.Listen) *Proxy {
 	return p
 }
 
-// Listen opens another port, and returns its address.
+// Listen opens another port, and returns its address. One with TLS shows a
+// certificate of the proxy's CA.
 func (p *Proxy) Listen(l config.Listen) string {
 	p.t.Helper()
 	addr := l.Addr
@@ -67,6 +69,9 @@ func (p *Proxy) Listen(l config.Listen) string {
 		addr = "127.0.0.1:0"
 	}
 	ln := listen(p.t, addr)
+	if l.TLS {
+		ln = tls.NewListener(ln, serverTLS(p.certs, "http/1.1"))
+	}
 	p.serve.Go(func() {
 		if err := p.Proxy.Serve(ln, l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			p.t.Errorf("proxy: %v", err)

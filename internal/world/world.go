@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -32,11 +33,13 @@ type Options struct {
 	Config func(*config.Config)
 	// Listen is the proxy's port.
 	Listen config.Listen
-	// Timeouts of the proxy.
+	// Timeouts of the proxy. Sniff is a second, lest a client of a busy
+	// machine be taken for one that waits for the server.
 	Timeouts proxy.Timeouts
 	// Store wraps the embedded store.
 	Store func(session.Store) session.Store
-	// Faulty worlds may log errors: without it they fail the test.
+	// Faulty worlds may log errors, and leave connections to the origin:
+	// either fails the test otherwise.
 	Faulty bool
 }
 
@@ -49,16 +52,19 @@ type World struct {
 	options Options
 	store   session.Store
 	ca      *certs.Authority
+	caFile  string // of the origin's authority
 	config  *config.Config
 }
 
 // New builds a world that ends with the test.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
+	o.Timeouts.Sniff = cmp.Or(o.Timeouts.Sniff, time.Second)
 	w := &World{t: t, options: o}
 	siteCA := t.TempDir()
 	w.Origin = newOrigin(t, openCA(t, siteCA), o)
-	w.config = w.configure(filepath.Join(siteCA, "ca.pem"))
+	w.caFile = filepath.Join(siteCA, "ca.pem")
+	w.config = w.configure()
 
 	store, err := embedded.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {
@@ -74,6 +80,12 @@ func New(t testing.TB, o Options) *World {
 		w.store = o.Store(store)
 	}
 	w.ca = openCA(t, t.TempDir())
+	t.Cleanup(func() {
+		if o.Faulty {
+			return
+		}
+		Eventually(t, "the proxies have closed their connections to the origin", func() bool { return w.Origin.Open() == 0 })
+	})
 	w.Proxy = w.AddProxy()
 	return w
 }
@@ -102,20 +114,32 @@ func (w *World) AddProxy() *Proxy {
 // Store is what the proxies keep sessions in.
 func (w *World) Store() session.Store { return w.store }
 
+// Change gives the first proxy another configuration: that of the options,
+// changed.
+func (w *World) Change(t testing.TB, change func(*config.Config)) {
+	t.Helper()
+	c := w.configure(change)
+	if err := w.Reload(c); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // configure makes the configuration, with all exact hosts of all sites
 // resolved to the origin.
-func (w *World) configure(caFile string) *config.Config {
+func (w *World) configure(changes ...func(*config.Config)) *config.Config {
 	c := &config.Config{
 		Undeclared: config.Tunnel,
 		Sites:      []config.Site{Site("shop", Host, "www."+Host, "*."+Host)},
 	}
-	if w.options.Config != nil {
-		w.options.Config(c)
+	for _, change := range append([]func(*config.Config){w.options.Config}, changes...) {
+		if change != nil {
+			change(c)
+		}
 	}
 	for i := range c.Sites {
 		s := &c.Sites[i]
 		s.Patterns = nil
-		s.Origin.CA = cmp.Or(s.Origin.CA, caFile)
+		s.Origin.CA = cmp.Or(s.Origin.CA, w.caFile)
 		resolve := map[string]string{}
 		for _, h := range s.Hosts {
 			p, err := config.ParsePattern(h)

@@ -31,8 +31,9 @@ type Options struct {
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
-	Sites  func() []config.Site                             // those declared now
-	Revoke func(ctx context.Context, key session.Key) error // ends a session, and what of it is open
+	Sites   func() []config.Site                             // those declared now
+	Clients func() []string                                  // names of those declared now
+	Revoke  func(ctx context.Context, key session.Key) error // ends a session, and what of it is open
 	// Locate finds the site that declares u, "" for none. Its error is a
 	// sentence for whoever wrote u.
 	Locate func(u *url.URL) (site string, at session.Setting, err error)
@@ -53,6 +54,7 @@ func New(o Options) http.Handler {
 		version:   o.Version,
 		log:       o.Log,
 		sites:     o.Sites,
+		clients:   o.Clients,
 		revoke:    o.Revoke,
 		locate:    o.Locate,
 		explain:   o.Explain,
@@ -88,6 +90,7 @@ type server struct {
 	version   string
 	log       *slog.Logger
 	sites     func() []config.Site
+	clients   func() []string
 	revoke    func(context.Context, session.Key) error
 	locate    func(*url.URL) (string, session.Setting, error)
 	explain   func(context.Context, *url.URL, string, string) (string, string, []session.Verdict, error)

@@ -12,6 +12,7 @@ import (
 // Proxy is what a client has to know of the proxy.
 type Proxy struct {
 	Listeners []Listener `json:"listeners"` // in the order of the configuration
+	Clients   []string   `json:"clients"`   // names of those declared, in that order; empty: any name is good, with any password
 	CASHA256  string     `json:"ca_sha256"` // of the certificate to trust, its DER, in lower-case hex
 }
 
@@ -26,7 +27,8 @@ type Listener struct {
 
 // showProxy is GET /api/v1/proxy.
 func (s *server) showProxy(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, "application/json", Proxy{s.listeners, Fingerprint(s.ca)})
+	clients := append([]string{}, s.clients()...) // never null
+	writeJSON(w, http.StatusOK, "application/json", Proxy{s.listeners, clients, Fingerprint(s.ca)})
 }
 
 // Fingerprint is [Proxy].CASHA256 of the first certificate in pemData, and ""

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -25,9 +24,7 @@ type conn struct {
 	br  *bufio.Reader
 	out []byte // the request's head, its memory kept
 
-	socket syscall.RawConn       // of raw; nil where it has none
-	peek   func(fd uintptr) bool // looks at it; made once
-	alive  bool                  // what peek saw
+	quiet func() bool // looks at raw
 
 	left   int64 // bytes that the response's head may still have
 	reused bool
@@ -40,24 +37,11 @@ type conn struct {
 // readBuffer holds most response heads whole.
 const readBuffer = 4 << 10
 
-func newConn(t *Transport, key string, nc net.Conn) (*conn, error) {
-	c := &conn{t: t, key: key, Conn: nc, raw: nc}
-	if tc, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		c.raw = tc.NetConn()
-	}
-	if s, ok := c.raw.(syscall.Conn); ok {
-		var err error
-		if c.socket, err = s.SyscallConn(); err != nil {
-			nc.Close()
-			return nil, err
-		}
-		c.peek = func(fd uintptr) bool {
-			c.alive = quiet(fd)
-			return true // whatever it saw: never wait
-		}
-	}
+func newConn(t *Transport, key string, nc net.Conn) *conn {
+	c := &conn{t: t, key: key, Conn: nc, raw: under(nc)}
+	c.quiet = quietly(c.raw)
 	c.br = bufio.NewReaderSize((*headReader)(c), readBuffer)
-	return c, nil
+	return c
 }
 
 // headReader reads from the connection, and bounds what a head may be.
@@ -100,11 +84,6 @@ func (c *conn) clean() bool {
 }
 
 var longAgo = time.Unix(1, 0)
-
-// quiet looks at the socket without waiting.
-func (c *conn) quiet() bool {
-	return c.socket == nil || c.socket.Read(c.peek) == nil && c.alive
-}
 
 // roundTrip writes the request and reads the response's head. After an error
 // the connection is of no more use.

@@ -7,6 +7,9 @@
 // at once (bodies, upgrades, Expect) goes to the Transport that it stands
 // before. Responses are framed by net/http's own reader, so both agree on
 // where a body ends.
+//
+// Where net/http forgives what request smuggling and response splitting are
+// made of, Framing tells, and Watch ends the connection.
 package http1
 
 import (
@@ -22,7 +25,8 @@ import (
 
 // Transport is an [http.RoundTripper] before another one. Make it with New.
 type Transport struct {
-	rest *http.Transport
+	rest          *http.Transport
+	dial, dialTLS dialFunc
 
 	mu    sync.Mutex         // guards what follows
 	idle  map[string][]*conn // by scheme and host, the last used one last
@@ -32,9 +36,12 @@ type Transport struct {
 // New returns a Transport that leaves to rest what it does not take itself. It
 // dials as rest does, by DialContext and DialTLSContext, and has its
 // ResponseHeaderTimeout, MaxResponseHeaderBytes, MaxIdleConnsPerHost and
-// IdleConnTimeout, all of which must be set.
+// IdleConnTimeout, all of which must be set. The connections of rest are
+// watched from then on; it must have none yet.
 func New(rest *http.Transport) *Transport {
-	return &Transport{rest: rest, idle: map[string][]*conn{}}
+	t := &Transport{rest: rest, dial: rest.DialContext, dialTLS: rest.DialTLSContext, idle: map[string][]*conn{}}
+	rest.DialContext, rest.DialTLSContext = watching(t.dial), watching(t.dialTLS)
+	return t
 }
 
 // ErrHeadTimeout says that an origin was silent for ResponseHeaderTimeout. Other
@@ -94,7 +101,7 @@ func (t *Transport) get(r *http.Request, key string) (*conn, error) {
 	for {
 		c := t.pop(key)
 		if c == nil {
-			return t.dial(r, key)
+			return t.open(r, key)
 		}
 		if c.clean() {
 			c.reused = true
@@ -179,11 +186,11 @@ func (t *Transport) CloseIdleConnections() {
 	t.rest.CloseIdleConnections()
 }
 
-// dial opens a connection to the request's host.
-func (t *Transport) dial(r *http.Request, key string) (*conn, error) {
-	dial, port := t.rest.DialContext, "80"
+// open opens a connection to the request's host.
+func (t *Transport) open(r *http.Request, key string) (*conn, error) {
+	dial, port := t.dial, "80"
 	if r.URL.Scheme == "https" {
-		dial, port = t.rest.DialTLSContext, "443"
+		dial, port = t.dialTLS, "443"
 	}
 	if p := r.URL.Port(); p != "" {
 		port = p
@@ -192,7 +199,7 @@ func (t *Transport) dial(r *http.Request, key string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(t, key, c)
+	return newConn(t, key, c), nil
 }
 
 // inform passes a 1xx response to the request's trace.

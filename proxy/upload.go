@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sessionproxy/sessionproxy/proxy/http1"
+)
+
+// headTimer cancels a request whose body makes no progress.
+type headTimer struct {
+	cancel context.CancelCauseFunc
+	limit  time.Duration
+	timer  *time.Timer
+	over   atomic.Bool // the head is there; an upload may still go on, and restart the timer
+}
+
+func (h *headTimer) expired() {
+	if !h.over.Load() {
+		h.cancel(http1.ErrHeadTimeout)
+	}
+}
+
+func (h *headTimer) stop() {
+	h.over.Store(true)
+	h.timer.Stop()
+}
+
+// upload is a request's body on its way. Each read restarts the timer.
+type upload struct {
+	io.ReadCloser
+	head    atomic.Pointer[headTimer] // nil until the request is sent
+	trailer http.Header               // complete at the end of the body
+	done    atomic.Bool               // it is read to its end
+}
+
+// takeUpload wraps the body of r.
+func takeUpload(w http.ResponseWriter, r *http.Request, m mode) *upload {
+	if m != modeH2 {
+		// Without it a 413 that comes before the end of an upload, or a
+		// bidirectional stream, would wait for the upload.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		if r.Trailer == nil && r.ContentLength < 0 {
+			// Trailers that no field announces are put in this map, if
+			// it is there, for the copy of r that is sent to see them.
+			r.Trailer = http.Header{}
+		}
+	}
+	u := &upload{ReadCloser: r.Body, trailer: r.Trailer}
+	r.Body = u
+	return u
+}
+
+func (u *upload) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	if h := u.head.Load(); h != nil && !h.over.Load() {
+		h.timer.Reset(h.limit)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		if terr := cleanTrailer(u.trailer); terr != nil {
+			return n, uploadError{terr}
+		}
+		u.done.Store(true)
+	case err != nil:
+		err = uploadError{err}
+	}
+	return n, err
+}
+
+// closeAfter ends the client's connection with this answer where the request's
+// body has not been read to its end: what comes next on it is no request. (And
+// net/http panics when it goes on there after full duplex, go.dev/issue/68560.)
+func (x *exchange) closeAfter(h http.Header) {
+	if x.upload != nil && x.mode != modeH2 && !x.upload.done.Load() {
+		h["Connection"] = []string{"close"}
+	}
+}
+
+// uploadError is a fault in what the client sends as a body.
+type uploadError struct{ error }
+
+func (e uploadError) Unwrap() error { return e.error }
+
+// cleanTrailer leaves in a trailer what RFC 9110 section 6.5.1 lets stand
+// there: nothing that frames, routes or authenticates a message whose head was
+// judged long ago.
+func cleanTrailer(t http.Header) error {
+	for name := range t {
+		switch {
+		case !httpguts.ValidHeaderFieldName(name): // net/http takes what has a colon
+			return errTrailer
+		case !httpguts.ValidTrailerHeader(name), name == "Cookie", name == "Set-Cookie", strings.HasPrefix(name, "Proxy-"), name == sessionHeader:
+			delete(t, name)
+		}
+	}
+	return nil
+}
+
+var errTrailer = errors.New("a trailer field has no valid name")
