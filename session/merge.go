@@ -43,9 +43,10 @@ const MaxHeader = 8 << 10
 // that cookie itself.
 //
 // Names that were revoked are cut and, when the request ends the login, all
-// names of the shared jar. A Cross request gets the jar's values only for names
-// that the client sent, and whatever their SameSite: the browser has decided
-// that they go. Over MaxHeader, cookies of the jars are dropped from the end of
+// names of the shared jar. What may not go with a foreign page's request,
+// anything with a Cross one and Strict cookies with a CrossNavigation, goes only
+// in the place of a copy that the client sent, whatever its SameSite: the
+// browser has decided that it goes. Over MaxHeader, cookies of the jars are dropped from the end of
 // RFC order, those of a login last.
 //
 // A client's single line that needs no change is returned itself.
@@ -62,9 +63,7 @@ func Merge(client []string, r Request, shared, private *Jar, p *Policy) Merged {
 	for _, line := range client {
 		pieces = m.clientLine(pieces, line)
 	}
-	if r.Whose == Cross {
-		m.withheld += m.leave(&m.shared) + m.leave(&m.private)
-	}
+	m.withheld += m.shared.held + m.private.held
 	if !m.changed && len(client) == 1 && m.waiting() == 0 {
 		return Merged{Header: client[0], Injected: m.injected, Withheld: m.withheld}
 	}
@@ -95,6 +94,7 @@ type merger struct {
 type source struct {
 	jar     *Jar
 	place   []place // of each cookie
+	held    int     // how many are held
 	waiting int     // how many wait
 	size    int     // of those, with their separators
 	from    int     // none waits before it
@@ -104,6 +104,7 @@ type place uint8
 
 const (
 	stays   place = iota // does not match, or may not go
+	held                 // goes only in the place of a copy that the client sent
 	waits                // goes behind the client's cookies, unless the client sent the name
 	settled              // its name is in the header already
 )
@@ -127,14 +128,18 @@ func newSource(j *Jar, space []place) source {
 	return source{jar: j, place: space[:len(j.sent)]}
 }
 
-// settle marks the cookie i as dealt with, if it waits.
+// settle marks the cookie i as dealt with, if it waits or is held.
 func (s *source) settle(i int32) bool {
-	if s.place[i] != waits {
+	switch s.place[i] {
+	case held:
+		s.held--
+	case waits:
+		s.waiting--
+		s.size -= len(s.jar.sent[i].text)
+	default:
 		return false
 	}
 	s.place[i] = settled
-	s.waiting--
-	s.size -= len(s.jar.sent[i].text)
 	return true
 }
 
@@ -164,23 +169,18 @@ func (m *merger) waiting() int { return m.shared.waiting + m.private.waiting }
 func (m *merger) match(s *source, private bool) {
 	for i := range s.jar.sent {
 		c := &s.jar.sent[i]
-		switch m.judge(c, private) {
-		case goes:
+		switch why := m.judge(c, private); {
+		case why == foreignPage, why == goes && m.r.Whose == Cross:
+			s.place[i] = held
+			s.held++
+		case why == goes:
 			s.place[i] = waits
 			s.waiting++
 			s.size += len(c.text)
-		case foreignPage, endsLogin:
+		case why == endsLogin:
 			m.withheld++
 		}
 	}
-}
-
-// leave lets all cookies that wait stay, and counts them.
-func (m *merger) leave(s *source) int {
-	n := s.waiting
-	clear(s.place)
-	s.waiting, s.size = 0, 0
-	return n
 }
 
 // clientLine splits one of the client's lines into runs of its own cookies,
@@ -232,7 +232,7 @@ func (m *merger) keeps(pair string) bool {
 			return false
 		}
 	}
-	if m.private.waiting > 0 {
+	if m.private.waiting+m.private.held > 0 {
 		m.private.settleName(name)
 	}
 	i, ok := jar.first[name]
@@ -261,19 +261,53 @@ func (m *merger) keeps(pair string) bool {
 	return false
 }
 
-// replace puts the jar's values in the place of the client's pair. There are
-// none for a revoked name, a logout, or a second copy.
+// replace puts the jar's values in the place of the client's pair: all of the
+// name in the place of the first copy, or one in the place of each where a
+// foreign page made the request, since the browser lets no more go. There are
+// none for a revoked name, a logout, or a copy too many.
 func (m *merger) replace(pieces []piece, pair string) []piece {
 	jar := m.shared.jar
 	i, ok := jar.first[pairName(pair)]
-	for ok && i >= 0 {
+	if !ok {
+		return pieces
+	}
+	if m.r.Whose != Own {
+		i = m.mostLenient(i)
+	}
+	for i >= 0 {
 		if m.shared.settle(i) {
 			m.injected++
 			pieces = append(pieces, piece{jar.sent[i].pair(), &jar.cookies[i]})
 		}
+		if m.r.Whose != Own {
+			break
+		}
 		i = jar.sent[i].next
 	}
 	return pieces
+}
+
+// mostLenient is, of the cookies of one name from i on that are not settled,
+// the first whose SameSite a browser would let go soonest; -1 for none.
+func (m *merger) mostLenient(i int32) int32 {
+	best := int32(-1)
+	for ; i >= 0; i = m.shared.jar.sent[i].next {
+		p := m.shared.place[i]
+		if (p == held || p == waits) && (best < 0 || m.strictness(i) < m.strictness(best)) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (m *merger) strictness(i int32) int {
+	switch m.shared.jar.sent[i].sameSite {
+	case SameSiteNone:
+		return 0
+	case SameSiteStrict:
+		return 2
+	}
+	return 1 // Lax, and what names none
 }
 
 // take settles the first cookie that waits, in RFC order across the jars, and

@@ -47,9 +47,12 @@ func TestMerge(t *testing.T) {
 		{"a private name is never sent from the shared jar", []string{"csrftoken=1; Path=/", "sid=1; Path=/"}, []string{"csrftoken=mine"}, own, "csrftoken=mine; sid=1"},
 
 		{"a cross navigation gets None, Lax and unspecified", []string{"n=1; Path=/; SameSite=None" + secure, "l=1; Path=/; SameSite=Lax", "s=1; Path=/; SameSite=Strict", "d=1; Path=/"}, nil, nav, "n=1; l=1; d=1"},
-		{"a Strict cookie that the browser sent passes as it is", []string{"s=1; Path=/; SameSite=Strict"}, []string{"s=0"}, nav, "s=0"},
+		{"a Strict cookie that the browser sent is fresh", []string{"s=1; Path=/; SameSite=Strict", "l=1; Path=/; SameSite=Lax"}, []string{"s=0"}, nav, "s=1; l=1"},
 		{"a cross request gets nothing new", []string{"n=1; Path=/; SameSite=None" + secure, "d=1; Path=/"}, nil, cross, ""},
 		{"but fresh values of what it sent", []string{"n=1; Path=/; SameSite=None" + secure, "d=1; Path=/"}, []string{"x=y; n=0"}, cross, "x=y; n=1"},
+		{"no more copies than it sent", []string{"k=s; Path=/app; SameSite=Strict", "k=n; Path=/; SameSite=None" + secure}, []string{"k=0"}, cross, "k=n"},
+		{"the most lenient first", []string{"k=s; Path=/app; SameSite=Strict", "k=l; Path=/; SameSite=Lax"}, []string{"k=0"}, nav, "k=l"},
+		{"all where it sent all, and what is too many is cut", []string{"k=s; Path=/app; SameSite=Strict", "k=l; Path=/; SameSite=Lax"}, []string{"k=0; k=9; k=8"}, nav, "k=l; k=s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			jar := new(Jar).reply(t, "https://shop.test/app/", tt.set...)

@@ -25,7 +25,14 @@ type Evidence struct {
 
 	FetchSite, FetchMode, FetchDest string // the Sec-Fetch-* fields
 	Origin, Referer                 string
-	UpgradeInsecureRequests         bool
+
+	// ThirdParty: the request has a Sec-Fetch-Storage-Access field, as browsers
+	// send it to sites other than that of the page in the address bar.
+	ThirdParty bool
+	// Preflight: an OPTIONS request with Access-Control-Request-Method.
+	Preflight bool
+
+	UpgradeInsecureRequests bool
 
 	// Browser: this client has, with this User-Agent, sent Fetch metadata
 	// before. It sends none to plain http sites.
@@ -39,12 +46,19 @@ type Evidence struct {
 //
 // WebSockets are judged by Origin alone, which every browser sends with them
 // (RFC 6455 section 4.1); one without is no browser's.
+//
+// What the site's own frame does inside a foreign page is cross: Sec-Fetch-Site
+// is "same-origin" there, but the browser lets SameSite=None cookies go alone. So
+// is a CORS preflight, with which no cookies go (Fetch standard, "CORS-preflight
+// fetch").
 func WhoseRequest(e Evidence) Whose {
 	switch {
 	case e.WebSocket && e.Origin == "":
 		return Own
 	case e.WebSocket:
 		return e.by(e.Origin)
+	case e.ThirdParty, e.Preflight:
+		return Cross
 	case e.FetchSite != "":
 		return e.byFetchMetadata()
 	case e.Origin != "":

@@ -29,6 +29,9 @@ func TestWhoseRequest(t *testing.T) {
 		{"a foreign page's fetch is cross", Evidence{Method: "GET", FetchSite: "cross-site", FetchMode: "cors", FetchDest: "empty", Origin: evil}, Cross},
 		{"Fetch metadata beats a kind Origin", Evidence{Method: "POST", FetchSite: "cross-site", FetchMode: "cors", Origin: shop}, Cross},
 		{"Fetch metadata beats a foreign Origin", Evidence{Method: "POST", FetchSite: "same-origin", Origin: evil}, Own},
+		{"the site's own frame in a foreign page is cross", Evidence{Method: "POST", FetchSite: "same-origin", FetchMode: "cors", FetchDest: "empty", Origin: shop, ThirdParty: true}, Cross},
+		{"so is a frame in that frame", Evidence{Method: "GET", FetchSite: "same-origin", FetchMode: "navigate", FetchDest: "iframe", ThirdParty: true}, Cross},
+		{"a sister host's preflight is cross", Evidence{Method: "OPTIONS", FetchSite: "same-site", FetchMode: "cors", FetchDest: "empty", Origin: "https://api.shop.test", Preflight: true}, Cross},
 		{"an unknown Sec-Fetch-Site counts as cross-site", Evidence{Method: "GET", FetchSite: "alien", FetchMode: "cors"}, Cross},
 
 		{"a same-origin Origin is own", Evidence{Method: "POST", Origin: shop}, Own},
