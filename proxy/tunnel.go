@@ -71,7 +71,7 @@ func (c *clientConn) helloName(d time.Duration) (name string) {
 	_ = tls.Server(spy, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		name = h.ServerName
 		return nil, errors.New("hello seen")
-	}}).Handshake()
+	}}).HandshakeContext(context.Background())
 	c.ahead = append(spy.seen, spy.ahead...)
 	return name
 }
