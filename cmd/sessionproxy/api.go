@@ -29,10 +29,17 @@ type api struct {
 	json                bool
 }
 
+// The flags that more than one command has, and where their values come from
+// without them.
+const (
+	adminUsage   = "`ADDR` of the admin API (default: SESSIONPROXY_ADMIN, else 127.0.0.1:8081)"
+	stateDefault = "(default: SESSIONPROXY_STATE, else ./state)"
+)
+
 func (a *api) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&a.admin, "admin", "", "`ADDR` of the admin API (default 127.0.0.1:8081)")
-	f.StringVar(&a.state, "state", "", "`DIR` of the admin token (default ./state)")
+	f.StringVar(&a.admin, "admin", "", adminUsage)
+	f.StringVar(&a.state, "state", "", "`DIR` of the admin token "+stateDefault)
 	f.StringVar(&a.token, "token", "", "the admin `TOKEN` itself (default: that in --state); other users of this machine may see it")
 	f.StringVar(&a.site, "site", "", "`NAME` of the site (default: the only one)")
 	f.StringVar(&a.session, "session", "", "`ID` of the session (default \""+session.DefaultID+"\")")

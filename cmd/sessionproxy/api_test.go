@@ -169,8 +169,11 @@ func TestWhatAnOperatorIsRefused(t *testing.T) {
 		{"nothing to do", []string{"sessions"}, 2, "say what to do: list, show, clear or revoke"},
 		{"nothing to do with cookies", []string{"cookies"}, 2, "say what to do: set or rm"},
 		{"something unknown", []string{"sessions", "lst"}, 2, `unknown command "lst" for "sessionproxy sessions"`},
-		{"an argument too many", []string{"sessions", "list", "shop"}, 2, `unknown command "shop"`},
-		{"no name", []string{"cookies", "rm"}, 2, "accepts 1 arg(s), received 0"},
+		{"a session without its flag", []string{"sessions", "show", "qa1"}, 2, "sessions show takes no argument: a session is given with --session ID, its site with --site NAME\n"},
+		{"no cookie", []string{"cookies", "set"}, 2, "cookies set: write the cookie in quotes, such as 'theme=dark; Path=/'\n"},
+		{"a cookie that the shell took apart", []string{"cookies", "set", "a=1", "Path=/"}, 2, "cookies set takes one argument, not 2: write the cookie in quotes"},
+		{"no name", []string{"cookies", "rm"}, 2, "cookies rm: name the cookie\n"},
+		{"no URL", []string{"explain"}, 2, "explain: name the URL, such as https://shop.example.com/\n"},
 		{"an unknown flag", []string{"sessions", "list", "--sit", "shop"}, 2, "unknown flag: --sit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

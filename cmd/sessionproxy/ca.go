@@ -29,7 +29,7 @@ this one is not in use.`,
 			return usageError{errors.New("say what to do with the CA: path, print, bundle, install or uninstall"), c.CommandPath()}
 		},
 	}
-	cmd.PersistentFlags().StringVar(&state, "state", "", "`DIR` of the CA (default ./state)")
+	cmd.PersistentFlags().StringVar(&state, "state", "", "`DIR` of the CA "+stateDefault)
 	read := func() (ca authority, err error) {
 		dir, err := clientenv.StateDir(state, lookupEnv)
 		if err != nil {
@@ -125,8 +125,9 @@ func storesCommand(name, short, done string, read func() (authority, error), do 
 
 The stores are the system's, which needs root, the NSS databases of Chromium and
 Firefox below the home directory, and that of the Java in JAVA_HOME. Without a
-flag it is all that are found. Uninstall before you remove the state directory:
-the certificate says what is to be taken out.`,
+flag it is all that are found, and those that are not are named. Where one fails,
+the others are seen to all the same, and the exit code is 1. Uninstall before you
+remove the state directory: the certificate says what is to be taken out.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ca, err := read()
 			if err != nil {
@@ -137,7 +138,7 @@ the certificate says what is to be taken out.`,
 				return err
 			}
 			// Where one fails, the others are as good without it.
-			found, err := which.find(c.Context(), name == "install")
+			found, absent, err := which.find(c.Context(), name == "install")
 			errs := []error{err}
 			for _, s := range found {
 				if err := do(s, c.Context(), cert); err != nil {
@@ -145,6 +146,9 @@ the certificate says what is to be taken out.`,
 					continue
 				}
 				fmt.Fprintf(c.OutOrStdout(), "%s %s\n", done, s.Name())
+			}
+			for _, what := range absent {
+				fmt.Fprintf(c.OutOrStdout(), "not found: %s\n", what)
 			}
 			return errors.Join(errs...)
 		},
@@ -159,8 +163,9 @@ the certificate says what is to be taken out.`,
 // stores are those that were asked for; none means all that are found.
 type stores struct{ system, nss, java bool }
 
-// find returns the stores that there are, and what keeps it from others.
-func (s stores) find(ctx context.Context, create bool) (found []trust.Store, err error) {
+// find returns the stores that there are, words for those that are not and were
+// not asked for, and what keeps it from others.
+func (s stores) find(ctx context.Context, create bool) (found []trust.Store, absent []string, err error) {
 	all := s == stores{}
 	if s.system || all {
 		found = append(found, trust.System{})
@@ -171,6 +176,9 @@ func (s stores) find(ctx context.Context, create bool) (found []trust.Store, err
 			found = append(found, db)
 		}
 		err = nssErr
+		if len(dbs) == 0 && err == nil {
+			absent = append(absent, "a database of Chromium or Firefox; install --nss makes one")
+		}
 	}
 	if s.java || all {
 		java, javaErr := trust.OpenJava(os.Getenv("JAVA_HOME"))
@@ -179,9 +187,11 @@ func (s stores) find(ctx context.Context, create bool) (found []trust.Store, err
 			found = append(found, java)
 		case s.java:
 			err = errors.Join(err, javaErr)
+		default:
+			absent = append(absent, "the store of a Java; JAVA_HOME names it")
 		}
 	}
-	return found, err
+	return found, absent, err
 }
 
 func findNSS(ctx context.Context, create bool) ([]trust.NSS, error) {

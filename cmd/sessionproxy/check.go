@@ -16,7 +16,7 @@ func checkCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
 		Long: `Read FILE as "serve --config FILE" would, with the same environment, and print
 every fault with its place and its remedy. The exit code is 2 where there is any.`,
 		Example: `  sessionproxy check sessionproxy.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("name the configuration, such as sessionproxy.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			conf, err := config.Load(config.Source{File: args[0], LookupEnv: lookupEnv})
 			if err != nil {

@@ -39,7 +39,7 @@ func setCommand(a *api) *cobra.Command {
 the first line of standard input, so that it stands in no list of processes.`,
 		Example: `  sessionproxy cookies set 'theme=dark; Path=/'
   sessionproxy cookies set 'sid; Path=/; Secure; HttpOnly' < sid.txt`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("write the cookie in quotes, such as 'theme=dark; Path=/'"),
 		RunE: func(c *cobra.Command, args []string) error {
 			line := args[0]
 			if pair, attributes, _ := strings.Cut(line, ";"); !strings.Contains(pair, "=") {
@@ -76,7 +76,7 @@ func rmCommand(a *api) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Remove all cookies of a name",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneArg("name the cookie"),
 		RunE: func(c *cobra.Command, args []string) error {
 			query := url.Values{"name": {args[0]}}
 			if domain != "" {

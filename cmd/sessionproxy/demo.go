@@ -62,7 +62,8 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 		return err
 	}
 	c.Sites[0].Origin.CA = file
-	c.Sites[0].Origin.Resolve = map[string]string{demoHost: site.Addr()}
+	c.Sites[0].Origin.Resolve = map[string]string{demoHost + ":443": site.Addr()}
+	c.Sites[0].Origin.HTTPSOnly = true
 
 	logs := newLogBuffer(stderr)
 	defer logs.close()
@@ -71,7 +72,7 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 		return err
 	}
 	defer i.close()
-	fmt.Fprintf(stdout, demoLines, i.proxyURL(), i.caPath(), demoUser, demoPassword, i.listeners[0].Addr())
+	fmt.Fprintf(stdout, demoLines, i.proxyURL(), i.caPath(), demoUser, demoPassword, i.listeners[0].Addr(), i.runFlags())
 	return i.serve(ctx)
 }
 
@@ -96,6 +97,6 @@ Try this in another terminal:
   # Another session is not. The proxy's user name selects it.
   https_proxy=http://b-session-qa1:@%[5]s curl -s https://shop.test/api/me
 
-Log lines follow. Ctrl-C ends the demo.
+"sessionproxy run%[6]s -- CMD" runs any program behind the proxy. Log lines follow. Ctrl-C ends the demo.
 
 `

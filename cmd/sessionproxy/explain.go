@@ -21,7 +21,7 @@ func explainCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
 others, were it made by a client itself and not by a page of another site.`,
 		Example: `  sessionproxy explain https://shop.example.com/account
   sessionproxy explain --client crawler --session qa1 https://shop.example.com/`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("name the URL, such as https://shop.example.com/"),
 		RunE: func(c *cobra.Command, args []string) error {
 			u, err := url.Parse(args[0])
 			if err != nil || u.Host == "" {

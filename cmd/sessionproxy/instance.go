@@ -35,7 +35,7 @@ type instance struct {
 	proxy     *proxy.Proxy
 	registry  *prometheus.Registry
 	reloadOK  prometheus.Gauge
-	sites     atomic.Pointer[[]config.Site] // in force, for the admin API
+	current   atomic.Pointer[config.Config] // in force, for the admin API
 
 	listeners []net.Listener // as config.Listen
 	admin     net.Listener
@@ -56,7 +56,7 @@ func openInstance(c *config.Config, log *slog.Logger) (*instance, error) {
 
 func (i *instance) open() (err error) {
 	c := i.config
-	i.sites.Store(&c.Sites)
+	i.current.Store(c)
 	if err := makeState(c.State); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
 		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store,
 		CA: i.authority.PEM(), Proxy: i.listeners[0].Addr().String(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
-		Sites: func() []config.Site { return *i.sites.Load() }, Revoke: i.proxy.Revoke, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
+		Sites: func() []config.Site { return i.current.Load().Sites }, Clients: i.clientNames, Revoke: i.proxy.Revoke, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
 
@@ -236,12 +236,21 @@ func (i *instance) adminListeners() []admin.Listener {
 	return ports
 }
 
+// clientNames are those of the declared clients, now.
+func (i *instance) clientNames() []string {
+	var names []string
+	for _, c := range i.current.Load().Clients {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 // caPath is the certificate that clients must trust.
 func (i *instance) caPath() string {
 	if i.config.CA.Cert != "" {
-		return i.config.CA.Cert
+		return absolute(i.config.CA.Cert)
 	}
-	return filepath.Join(i.config.State, "ca.pem")
+	return absolute(filepath.Join(i.config.State, "ca.pem"))
 }
 
 // proxyURL is the first port as a client on this machine writes it.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
 	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
 		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
@@ -84,12 +86,24 @@ type usageError struct {
 
 func (e usageError) Unwrap() error { return e.error }
 
+// usageTemplate is cobra's, where a command that has others below it can't be
+// run by itself.
+func usageTemplate(of string) string {
+	return strings.NewReplacer(
+		"{{if .Runnable}}", "{{if not .HasAvailableSubCommands}}",
+		"[command]", "COMMAND",
+	).Replace(of)
+}
+
 // checkArgs makes a wrong number of arguments an error of usage, in c and the
 // commands below it.
 func checkArgs(c *cobra.Command) {
 	check := c.Args
-	if check == nil {
-		check = cobra.NoArgs
+	switch {
+	case check == nil && c.HasSubCommands():
+		check = cobra.NoArgs // "unknown command"
+	case check == nil:
+		check = noArgs("")
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
@@ -100,4 +114,35 @@ func checkArgs(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		checkArgs(below)
 	}
+}
+
+// noArgs refuses arguments, and says how what they may mean is given.
+func noArgs(instead string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return nil
+		case instead == "":
+			return fmt.Errorf("%s takes no argument", words(c))
+		}
+		return fmt.Errorf("%s takes no argument: %s", words(c), instead)
+	}
+}
+
+// oneArg wants one argument, and says what it is.
+func oneArg(wanted string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("%s: %s", words(c), wanted)
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("%s takes one argument, not %d: %s", words(c), len(args), wanted)
+	}
+}
+
+// words are what calls a command of the program.
+func words(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -23,19 +24,24 @@ func (i *instance) reloadOnChange(ctx context.Context, source config.Source) {
 	defer signal.Stop(hangup)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen := stateOf(source.File)
+	loaded := stateOf(source.File)
+	last := loaded
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			seen = stateOf(source.File)
+			loaded = stateOf(source.File)
 			i.reload(source)
 		case <-tick.C:
-			if now := stateOf(source.File); now != seen {
-				seen = now
+			// A file that is being written must not be read half: it has
+			// settled when it looks the same twice.
+			now := stateOf(source.File)
+			if now != loaded && now == last {
+				loaded = now
 				i.reload(source)
 			}
+			last = now
 		}
 	}
 }
@@ -62,14 +68,25 @@ func stateOf(file string) fileState {
 func (i *instance) reload(source config.Source) {
 	next, err := config.Load(source)
 	if err == nil {
+		// The ports stay as they are, so the new clients must fit them.
+		err = next.OpenPorts(i.config.Listen)
+	}
+	if err == nil {
 		err = i.proxy.Reload(next)
 	}
 	i.reloaded(err == nil)
 	if err != nil {
-		i.log.Error("reload: the old configuration stays in force", "err", err)
+		i.log.Error("reload: the old configuration stays in force")
+		if faults, ok := errors.AsType[config.Faults](err); ok {
+			for _, f := range faults {
+				i.log.Error("reload: fault", "where", f.Where, "line", f.Line, "fault", f.Message, "remedy", f.Remedy)
+			}
+		} else {
+			i.log.Error("reload: fault", "err", err)
+		}
 		return
 	}
-	i.sites.Store(&next.Sites)
+	i.current.Store(next)
 	if keys := i.config.NeedsRestart(next); len(keys) > 0 {
 		i.log.Warn("reload: some changes wait for a restart", "keys", strings.Join(keys, ", "))
 	}

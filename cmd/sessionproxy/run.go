@@ -72,8 +72,8 @@ NO_PROXY is replaced by the admin API's address: all else goes through the proxy
 func clientFlags(cmd *cobra.Command, s *clientenv.Source) {
 	f := cmd.Flags()
 	f.StringVar(&s.Listen, "listen", "", "the proxy's `ADDR`, or https://ADDR (default: ask the admin API)")
-	f.StringVar(&s.Admin, "admin", "", "`ADDR` of the admin API (default 127.0.0.1:8081)")
-	f.StringVar(&s.State, "state", "", "`DIR` of the CA and the admin token (default ./state)")
+	f.StringVar(&s.Admin, "admin", "", adminUsage)
+	f.StringVar(&s.State, "state", "", "`DIR` of the CA and the admin token "+stateDefault)
 	f.StringVar(&s.Client, "client", "", "come as the client `NAME`")
 	f.StringVar(&s.Worker, "worker", "", "come as the worker `ID` of the client")
 	f.StringVar(&s.Session, "session", "", "use the session `ID`")

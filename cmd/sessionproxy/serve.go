@@ -28,6 +28,7 @@ With --share no configuration file is needed: the hosts and all their subdomains
 are one site, on loopback, with an embedded store.`,
 		Example: `  sessionproxy serve --share shop.example.com
   sessionproxy serve --config sessionproxy.yaml`,
+		Args: noArgs("a configuration is given with --config FILE, a host with --share HOST"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return serve(c.Context(), source, c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -64,7 +65,7 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 	if source.File == "" {
 		i.greet(stdout, c.Sites[0].Name)
 	}
-	log.Info("serving", "version", versionString(), "proxy", i.proxyAddrs(), "admin", i.admin.Addr().String(), "ops", i.ops.Addr().String(), "ca", i.authority.Fingerprint())
+	log.Info("serving", "version", versionString(), "proxy", i.proxyAddrs(), "admin", i.admin.Addr().String(), "ops", i.ops.Addr().String(), "ca", i.caPath(), "ca_sha256", i.authority.Fingerprint())
 	ctx, stop := context.WithCancel(ctx)
 	var reloads sync.WaitGroup
 	defer reloads.Wait()
@@ -93,9 +94,17 @@ func (i *instance) runFlags() string {
 		flags += " --admin " + a
 	}
 	if filepath.Clean(i.config.State) != "state" {
-		flags += " --state " + i.config.State
+		flags += " --state " + absolute(i.config.State)
 	}
 	return flags
+}
+
+// absolute is path as another terminal can use it.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // bind listens on addr; its error names the setting and the remedy.

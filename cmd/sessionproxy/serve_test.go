@@ -49,7 +49,7 @@ func TestServeSaysWhatStandsInItsWay(t *testing.T) {
 	config := func(name, cert, key string) string {
 		file(name+".pem", cert, 0o644)
 		file(name+".key", key, 0o600)
-		return file(name+".yaml", fmt.Sprintf("ca: {cert: %s.pem, key: %s.key}\n", name, name), 0o644)
+		return file(name+".yaml", fmt.Sprintf("ca: {cert: %s.pem, key: %s.key}\nsites: [{name: shop, hosts: [shop.test]}]\n", name, name), 0o644)
 	}
 
 	for _, tt := range []struct {
@@ -72,7 +72,8 @@ func TestServeSaysWhatStandsInItsWay(t *testing.T) {
 		{"a configuration that is not there", []string{"--config", filepath.Join(dir, "none.yaml")}, 2, "no such file"},
 		{"nothing to share", []string{"--listen", "127.0.0.1:0"}, 2, "name a site with --share HOST, or a configuration with --config FILE"},
 		{"an unknown flag", []string{"--lisen", "x"}, 2, "unknown flag: --lisen"},
-		{"an argument too many", []string{"shop.test"}, 2, `unknown command "shop.test"`},
+		{"a host without its flag", []string{"shop.test"}, 2, "serve takes no argument: a configuration is given with --config FILE, a host with --share HOST"},
+		{"a configuration that declares nothing", []string{"--config", file("nothing.yaml", "admin: 127.0.0.1:8081\n", 0o600)}, 2, "no site is declared"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := []string{"serve"}
@@ -151,7 +152,7 @@ func TestAChangedConfigurationIsReloaded(t *testing.T) {
 	file := filepath.Join(dir, "sessionproxy.yaml")
 	proxy, admin, ops := freeAddr(t), freeAddr(t), freeAddr(t)
 	write := func(undeclared string) {
-		text := fmt.Sprintf("listen: [{addr: %q}]\nadmin: %s\nops: %s\nundeclared: %s\n", proxy, admin, ops, undeclared)
+		text := fmt.Sprintf("listen: [{addr: %q}]\nadmin: %s\nops: %s\nundeclared: %s\nsites: [{name: shop, hosts: [shop.test]}]\n", proxy, admin, ops, undeclared)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -27,10 +27,12 @@ ever shown.`,
 		},
 	}
 	a.flags(cmd)
+	byFlags := noArgs("a session is given with --session ID, its site with --site NAME")
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "list",
 			Short: "List the sessions that hold cookies, of all sites or of --site",
+			Args:  byFlags,
 			RunE: func(c *cobra.Command, _ []string) error {
 				query := url.Values{"site": {a.site}, "session": {a.session}}
 				b, err := a.do(c, http.MethodGet, admin.Path("sessions")+"?"+query.Encode(), nil)
@@ -43,6 +45,7 @@ ever shown.`,
 		&cobra.Command{
 			Use:   "show",
 			Short: "Show a session and its cookies, without their values",
+			Args:  byFlags,
 			RunE: func(c *cobra.Command, _ []string) error {
 				return ofSession(a, c, http.MethodGet, nil, showSession)
 			},
@@ -50,6 +53,7 @@ ever shown.`,
 		&cobra.Command{
 			Use:   "clear",
 			Short: "Forget a session's cookies; replies under way may fill it anew",
+			Args:  byFlags,
 			RunE: func(c *cobra.Command, _ []string) error {
 				return ofSession(a, c, http.MethodDelete, nil, func(w io.Writer, e admin.Ended) error {
 					_, err := fmt.Fprintf(w, "Cleared the session %s of %s: it held %s.\n", e.Session, e.Site, counted(e.Cookies))
@@ -63,6 +67,7 @@ ever shown.`,
 			Long: `End a session for all its clients: its cookies go, replies under way bring none
 back, what clients still hold of it is cut from their requests, and its open
 WebSockets and tunnels are closed. A login after that begins it anew.`,
+			Args: byFlags,
 			RunE: func(c *cobra.Command, _ []string) error {
 				return ofSession(a, c, http.MethodPost, []string{"revoke"}, func(w io.Writer, e admin.Ended) error {
 					_, err := fmt.Fprintf(w, "Revoked the session %s of %s: it held %s.\n", e.Session, e.Site, counted(e.Cookies))

@@ -1,6 +1,7 @@
 package clientenv
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -38,7 +40,7 @@ func (s Source) ask(ctx context.Context, addr, state string) (proxyURL, []byte, 
 	if err := json.Unmarshal(body, &p); err != nil {
 		return proxyURL{}, nil, fmt.Errorf("ask the proxy for its ports: %s answers something else: %w", addr, err)
 	}
-	proxy, err := s.choose(p.Listeners)
+	proxy, err := s.choose(p)
 	if err != nil {
 		return proxyURL{}, nil, err
 	}
@@ -64,8 +66,14 @@ func (s Source) ask(ctx context.Context, addr, state string) (proxyURL, []byte, 
 // left, because some send it only when asked, and one that does not where
 // nothing is; then one without TLS, which some cannot speak to a proxy; then
 // the first.
-func (s Source) choose(ports []admin.Listener) (proxyURL, error) {
-	fit := slices.DeleteFunc(slices.Clone(ports), func(l admin.Listener) bool {
+func (s Source) choose(running admin.Proxy) (proxyURL, error) {
+	declares := len(running.Clients) > 0
+	known := !declares || slices.Contains(running.Clients, cmp.Or(s.Client, nobody))
+	knows := "it knows " + strings.Join(running.Clients, ", ")
+	if s.Client != "" && !known {
+		return proxyURL{}, fmt.Errorf("the proxy has no client %s; %s", s.Client, knows)
+	}
+	fit := slices.DeleteFunc(slices.Clone(running.Listeners), func(l admin.Listener) bool {
 		return l.Client != "" && l.Client != s.Client || l.Session != "" && l.Session != s.Session
 	})
 	if len(fit) == 0 {
@@ -87,6 +95,10 @@ func (s Source) choose(ports []admin.Listener) (proxyURL, error) {
 	p := proxyURL{tls: best.TLS, addr: addr}
 	if left > 0 {
 		p.user = userName(s.Client, s.Worker, s.Session)
+		p.checked = declares && best.Client == ""
+	}
+	if p.checked && !known {
+		return proxyURL{}, fmt.Errorf("the proxy takes --worker and --session from its clients only: name one with --client; %s", knows)
 	}
 	return p, nil
 }

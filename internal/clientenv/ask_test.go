@@ -45,13 +45,48 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := tt.source.choose(tt.ports)
+			p, err := tt.source.choose(admin.Proxy{Listeners: tt.ports})
 			got := p.String()
 			if err != nil {
 				got = err.Error()
 			}
 			if got != tt.want {
 				t.Errorf("chose %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestChooseAmongDeclaredClients(t *testing.T) {
+	t.Parallel()
+	open := admin.Listener{Addr: "127.0.0.1:8080", Auth: config.AuthNone}
+	asking := admin.Listener{Addr: "127.0.0.1:8090", Auth: config.AuthAsk}
+	crawler := admin.Listener{Addr: "127.0.0.1:8091", Auth: config.AuthNone, Client: "crawler"}
+	for _, tt := range []struct {
+		name    string
+		source  Source
+		clients []string
+		ports   []admin.Listener
+		want    string // whether the password is checked, and the URL; or the error
+	}{
+		{"a declared client", Source{Client: "qa"}, []string{"crawler", "qa"}, []admin.Listener{asking}, "true http://qa:x@127.0.0.1:8090"},
+		{"at a port that asks nobody its password is checked, too", Source{Client: "qa"}, []string{"qa"}, []admin.Listener{open}, "true http://qa:x@127.0.0.1:8080"},
+		{"at a port that is pinned to it, nothing is", Source{Client: "crawler", Worker: "w1"}, []string{"crawler"}, []admin.Listener{asking, crawler}, "false http://crawler-worker-w1:x@127.0.0.1:8091"},
+		{"nobody, where nobody is asked", Source{}, []string{"qa"}, []admin.Listener{open}, "false http://127.0.0.1:8080"},
+		{"any name, where none is declared", Source{Client: "nobody"}, nil, []admin.Listener{asking}, "false http://nobody:x@127.0.0.1:8090"},
+		{"a name that is not declared", Source{Client: "nobody"}, []string{"crawler", "qa"}, []admin.Listener{open, crawler}, "the proxy has no client nobody; it knows crawler, qa"},
+		{"a session of nobody", Source{Session: "qa1"}, []string{"crawler", "qa"}, []admin.Listener{open}, "the proxy takes --worker and --session from its clients only: name one with --client; it knows crawler, qa"},
+		{"a session of the client run", Source{Session: "qa1"}, []string{"run"}, []admin.Listener{open}, "true http://run-session-qa1:x@127.0.0.1:8080"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := tt.source.choose(admin.Proxy{Listeners: tt.ports, Clients: tt.clients})
+			got := fmt.Sprint(p.checked, " ", p)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})
 	}

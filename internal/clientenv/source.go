@@ -78,6 +78,9 @@ func (s Source) Vars(ctx context.Context) ([]Var, error) {
 		if set.proxy.password, err = s.password(); err != nil {
 			return nil, err
 		}
+		if set.proxy.checked && set.proxy.password == "" {
+			return nil, fmt.Errorf("the client %s has a password: set SESSIONPROXY_PASSWORD or give --password-file", cmp.Or(s.Client, nobody))
+		}
 	}
 	if err := set.writeFiles(state, ca); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ type proxyURL struct {
 	addr     string // host:port
 	user     string // "" for none
 	password string
+	checked  bool // whether the proxy is known to check the password
 }
 
 // noPassword stands for none. A proxy without declared clients ignores it;
@@ -78,13 +79,16 @@ func dialable(host string) string {
 	return host
 }
 
+// nobody is the client of who names none, but a worker or a session.
+const nobody = "run"
+
 // userName is <client>[-worker-<id>][-session-<id>], or "" where nothing is
 // said.
 func userName(client, worker, id string) string {
 	if client == "" && worker == "" && id == "" {
 		return ""
 	}
-	user := cmp.Or(client, "run")
+	user := cmp.Or(client, nobody)
 	if worker != "" {
 		user += "-worker-" + worker
 	}

@@ -114,12 +114,18 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	switch {
 	case isScalar(v):
 		d.add(at, path, name+" is one value", "write it as "+k.form)
+	case v.Kind() == reflect.Slice && isStruct(v.Type().Elem()) && !isMapping(n):
+		d.add(at, path, name+" is a list of mappings", fmt.Sprintf("write it as %s: %s", name, example(k)))
 	case v.Kind() == reflect.Slice:
 		d.add(at, path, name+" is a list", "write [ ] around it, or begin each entry with a dash")
 	case v.Kind() == reflect.Map:
 		d.add(at, path, name+" is a mapping", "write it as "+k.form)
 	default:
-		d.add(at, path, name+" is a mapping", "its keys are "+strings.Join(names(k.path), ", "))
+		remedy := "its keys are " + strings.Join(names(k.path), ", ")
+		if strings.HasSuffix(k.path, "[]") {
+			remedy = "write it as " + smallest(k.path) + "; " + remedy
+		}
+		d.add(at, path, name+" is a mapping", remedy)
 	}
 }
 
@@ -143,15 +149,37 @@ func isScalar(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
 		return false
-	case reflect.Struct:
-		return v.Type() == reflect.TypeFor[netip.Prefix]()
 	}
-	return true
+	return !isStruct(v.Type())
+}
+
+// isStruct says whether a type has keys.
+func isStruct(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
+}
+
+// example is a list of mappings: its default, or one entry where that has none.
+func example(k key) string {
+	if strings.HasPrefix(k.def, "[{") {
+		return k.def
+	}
+	return "[" + smallest(k.path+"[]") + "]"
+}
+
+// smallest is a mapping of what has no default under a generic path.
+func smallest(under string) string {
+	var needed []string
+	for _, name := range names(under) {
+		if k := describe(join(under, name)); k.def == required {
+			needed = append(needed, name+": "+k.form)
+		}
+	}
+	return "{" + strings.Join(needed, ", ") + "}"
 }
 
 func (d *decoder) list(n *ast.SequenceNode, path string, k key, v reflect.Value) {
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Values), len(n.Values)))
-	if item := v.Type().Elem(); item.Kind() == reflect.Struct && item != reflect.TypeFor[netip.Prefix]() {
+	if isStruct(v.Type().Elem()) {
 		k = key{path: k.path + "[]"}
 	}
 	for i, item := range n.Values {
@@ -164,7 +192,7 @@ func (d *decoder) entries(entries []*ast.MappingValueNode, path string, k key, v
 	switch {
 	case v.Kind() == reflect.Map:
 		d.pairs(entries, path, k, v)
-	case !isScalar(v) && v.Kind() == reflect.Struct:
+	case isStruct(v.Type()):
 		d.mapping(entries, path, v)
 	default:
 		return false
@@ -238,7 +266,7 @@ func (d *decoder) absent(path string, k key, v reflect.Value) {
 		}
 		quiet := &decoder{report: newReport(), src: &source{harmless: map[*token.Token]bool{}}, dir: d.dir}
 		quiet.value(file.Docs[0].Body, path, k, v)
-	case v.Kind() == reflect.Struct && !isScalar(v):
+	case isStruct(v.Type()):
 		d.mapping(nil, path, v)
 	}
 }

@@ -13,13 +13,13 @@ import (
 // The sections of docs/configuration.md. Each key belongs to the section of
 // the longest path that holds it.
 var sections = []struct{ path, title, intro string }{
-	{"", "Top level", "Each may be left out."},
+	{"", "Top level", "Each but `sites` may be left out."},
 	{"listen[]", "`listen`: the proxy's ports", "A list; each entry is one port."},
 	{"ca", "`ca`: the authority", "Clients trust this authority to be shown the declared sites. Certificate and key go together."},
 	{"tls", "`tls`: the proxy's own certificate", "For ports with `tls: true`. Certificate and key go together."},
 	{"clients[]", "`clients`: who may use the proxy", "A list. Clients log in with the user name `NAME[-worker-ID][-session-ID]` and their password."},
 	{"sites[]", "`sites`: whose sessions are shared", "A list. No two sites share a name, a key or a pattern."},
-	{"sites[].origin", "`sites[].origin`: the site's servers", "How they are reached and verified. A name in `resolve` may carry a port, and then binds to it."},
+	{"sites[].origin", "`sites[].origin`: the site's servers", "How they are reached and verified."},
 	{"sites[].cookies", "`sites[].cookies`: what is shared", "Which cookies belong to the session, and for how long."},
 }
 
@@ -142,7 +142,7 @@ func TestKeysAreTheFields(t *testing.T) {
 				item = typ.Elem()
 			}
 			_, isStore := field.Addr().Interface().(*Store)
-			nested := !isStore && item.Kind() == reflect.Struct && !isScalar(reflect.New(item).Elem())
+			nested := !isStore && isStruct(item)
 			if !nested || typ.Kind() == reflect.Slice {
 				if !described[sub] {
 					t.Errorf("%s is not described", sub)

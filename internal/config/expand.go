@@ -49,7 +49,7 @@ func (d *decoder) variable(name string) (value, message, remedy string) {
 		}
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return "", fmt.Sprintf("read %s: %s", file, reason(err)), "make the file, or correct the path"
+			return "", fmt.Sprintf("read %s: %s", file, reason(err)), missingFile
 		}
 		return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), "", ""
 	}

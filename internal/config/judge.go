@@ -31,12 +31,18 @@ func (j *judge) all() {
 
 var idGlob = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)
 
+// missingFile is the remedy where a file can't be read.
+const missingFile = "make the file, or correct the path"
+
 const idForm = "1 to 64 of the characters A-Z a-z 0-9 . _ ~ -"
 
 func (j *judge) authority() {
 	ca, ok := j.pair("ca", j.c.CA.Cert, j.c.CA.Key)
 	if ok && !ca.Leaf.IsCA {
 		j.at("ca.cert", "this certificate is no authority: it cannot sign others", "name a CA's certificate, or leave ca out and one is made")
+	}
+	if j.c.CA.Constrain && j.c.CA.Cert != "" {
+		j.at("ca.constrain", "constrain shapes the authority that is made, and ca.cert names another", "remove constrain, or cert and key")
 	}
 }
 
@@ -69,7 +75,7 @@ func (j *judge) pair(under, cert, key string) (tls.Certificate, bool) {
 func (j *judge) read(at, file string) ([]byte, bool) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		j.at(at, fmt.Sprintf("read %s: %s", file, reason(err)), "make the file, or correct the path")
+		j.at(at, fmt.Sprintf("read %s: %s", file, reason(err)), missingFile)
 	}
 	return b, err == nil
 }
@@ -81,9 +87,10 @@ func (j *judge) roots(at, file string) {
 }
 
 func (j *judge) clients() {
-	sites := map[string]bool{}
-	for _, s := range j.c.Sites {
+	sites, known := map[string]bool{}, j.ok("sites")
+	for i, s := range j.c.Sites {
 		sites[s.Name] = true
+		known = known && j.ok(fmt.Sprintf("sites[%d].name", i))
 	}
 	seen := map[string]bool{}
 	for i, c := range j.c.Clients {
@@ -97,7 +104,7 @@ func (j *judge) clients() {
 			j.at(at+".password", "the password holds a control character, which no client can send", "take it out (RFC 7617, section 2)")
 		}
 		for n, name := range c.Sites {
-			if !sites[name] && j.ok("sites") {
+			if !sites[name] && known {
 				j.at(fmt.Sprintf("%s.sites[%d]", at, n), "no site has this name", j.oneOf(name, sites))
 			}
 		}

@@ -26,7 +26,7 @@ const (
 var keys = []key{
 	{"listen", "LIST", "[{addr: 127.0.0.1:8080}]", "The proxy's ports. They speak HTTP/1.1."},
 	{"listen[].addr", "HOST:PORT", required, "Where the port listens. Off loopback it needs `clients`, and it needs `tls`, `plain_auth` or `from`."},
-	{"listen[].auth", "none | ask", "", "`none` asks nobody and takes a name when one is sent. `ask` answers 407 until credentials come: browsers, Puppeteer and Java name themselves only when asked. The default is `ask` where there are clients, else `none`."},
+	{"listen[].auth", "none | ask", "", "`none` asks nobody and takes a name when one is sent. `ask` answers 407 until credentials come: browsers, Puppeteer and Java name themselves only when asked. The default is `ask` where there are clients, else `none`. On a port with `none` nobody is asked, so the clients' passwords guard nothing there: whoever sends no name may use every site and session."},
 	{"listen[].client", "NAME", "", "Whoever uses this port is this client, and is never asked: for clients that cannot send credentials. Off loopback it needs `from`."},
 	{"listen[].session", "ID", "", "Whoever uses this port uses this session, whatever else the request selects."},
 	{"listen[].from", "[CIDR]", "[]", "Whom the port serves. Empty: whoever reaches it."},
@@ -40,7 +40,7 @@ var keys = []key{
 
 	{"ca.cert", formFile, "", "The certificate (PEM) of the authority that signs what intercepted clients are shown. Without it one is made in the state directory."},
 	{"ca.key", formFile, "", "Its private key (PEM)."},
-	{"ca.constrain", "BOOL", "false", "Give the authority that is made name constraints: it can sign for the declared hosts and no others."},
+	{"ca.constrain", "BOOL", "false", "Give the authority that is made name constraints: it can sign for the declared hosts and no others. Not beside `ca.cert`, whose authority is as it is."},
 
 	{"undeclared", "tunnel | refuse", "tunnel", "What becomes of hosts that no site declares: a blind tunnel, or a refusal."},
 
@@ -55,7 +55,7 @@ var keys = []key{
 	{"clients[].access", "write | read", "write", "`read`: its requests neither capture cookies nor log in."},
 	{"clients[].deliver", "BOOL", "true", "`false`: shared cookies that a site sets are not passed on to it (deletions are), so that it never holds the session."},
 
-	{"sites", "LIST", "[]", "The sites whose sessions are shared. Nothing else is intercepted."},
+	{"sites", "LIST", "", "The sites whose sessions are shared, one at least. Nothing else is intercepted."},
 	{"sites[].name", "TEXT", required, "What clients, commands, logs and metrics call it."},
 	{"sites[].hosts", "[PATTERN]", required, "Its hosts: names, IP addresses, `\"*.shop.example.com\"` for every host below that name. `host:port` binds to one port, else every port counts. An exact host beats the longest wildcard."},
 	{"sites[].key", "KEY", "", "What the site is called in the store's keys; without `{`, `}` and `~`. The default is the first host without `*.`."},
@@ -63,7 +63,7 @@ var keys = []key{
 	{"sites[].origin.cert", formFile, "", "The certificate (PEM) that the proxy shows to the site's servers."},
 	{"sites[].origin.key", formFile, "", "Its private key (PEM)."},
 	{"sites[].origin.insecure", "BOOL", "false", "Verify nothing. Anyone on the way can then take the session."},
-	{"sites[].origin.resolve", "{HOST: HOST:PORT}", "{}", "Dial this address in place of that host."},
+	{"sites[].origin.resolve", "{HOST[:PORT]: HOST:PORT}", "{}", "Dial this address in place of that host. With a port, `\"shop.example.com:443\": \"127.0.0.1:8443\"`, it counts for that port alone; without, for every port, so that plain http would go to a server that speaks https. Wildcards are not known here: name each host."},
 	{"sites[].origin.https_only", "BOOL", "false", "Answer plain requests with 307 to https."},
 	{"sites[].cookies.share", "[GLOB]", `["*"]`, "The cookies, by name, that the session shares."},
 	{"sites[].cookies.private", "[GLOB]", "[]", "More cookies that belong to one worker each, beside the built-in list of CSRF cookies."},

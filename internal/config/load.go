@@ -35,7 +35,7 @@ func Load(s Source) (*Config, error) {
 	}
 	text, err := os.ReadFile(s.File)
 	if err != nil {
-		return nil, Faults{{Where: s.File, Message: fmt.Sprintf("read the configuration: %s", reason(err)), Remedy: "name a file with --config, or share a host with --share HOST"}}
+		return nil, Faults{{Where: s.File, Message: fmt.Sprintf("read the configuration: %s", reason(err)), Remedy: missingFile}}
 	}
 	return load(s, text)
 }
@@ -54,6 +54,8 @@ func load(s Source, text []byte) (*Config, error) {
 	j.all()
 	if s.File == "" {
 		src = nil
+	} else if len(c.Sites) == 0 {
+		j.noSite(text)
 	}
 	if faults := r.faults(src); len(faults) > 0 {
 		return nil, faults

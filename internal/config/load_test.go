@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -21,22 +22,44 @@ func read(t *testing.T, dir, text string) *Config {
 	return c
 }
 
-func TestAnEmptyFileIsTheDefaults(t *testing.T) {
+// shop is the smallest configuration, to stand below other keys.
+const shop = "\nsites: [{name: shop, hosts: [shop.test]}]\n"
+
+func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 	t.Parallel()
 	want := &Config{
 		Listen:     []Listen{{Addr: "127.0.0.1:8080", Auth: AuthNone, From: []netip.Prefix{}}},
 		Admin:      "127.0.0.1:8081",
 		Ops:        "127.0.0.1:8082",
-		State:      "/etc/shop/state",
+		State:      "state",
 		Store:      Store{URL: "embedded"},
 		Undeclared: Tunnel,
 		Clients:    []Client{},
-		Sites:      []Site{},
 	}
-	for _, text := range []string{"", "# nothing yet\n", "---\n", "{}", "---\n{}\n...\n"} {
-		if got := read(t, "/etc/shop", text); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, want %+v", text, got, want)
-		}
+	got, err := Load(Source{LookupEnv: lookup(nil)})
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestAFileDeclaresASite(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, text, want string }{
+		{"empty", "", "the file is empty"},
+		{"lines without a word", " \n\r\n", "the file is empty"},
+		{"comments alone", "# nothing yet\n", "no site is declared"},
+		{"the marks of a document", "---\n...\n", "no site is declared"},
+		{"a mapping of nothing", "{}", "no site is declared"},
+		{"other keys", "admin: 127.0.0.1:1\n", "no site is declared"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(Source{File: "shop.yaml", LookupEnv: lookup(nil)}, []byte(tt.text))
+			faults, _ := errors.AsType[Faults](err)
+			if len(faults) != 1 || faults[0].Where != "shop.yaml" || !strings.HasPrefix(faults[0].Message, tt.want) {
+				t.Errorf("%v, want %q alone", err, tt.want)
+			}
+		})
 	}
 }
 
@@ -119,23 +142,23 @@ func TestValues(t *testing.T) {
 		{"a ttl is a duration", site("cookies: {ttl: 1h30m}"), func(c *Config) any { return c.Sites[0].Cookies.TTL }, 90 * time.Minute},
 		{"auto is no duration", site("cookies: {ttl: auto}"), func(c *Config) any { return c.Sites[0].Cookies.TTL }, time.Duration(0)},
 		{"no logout is protected", site("cookies: {protect_logout: []}"), func(c *Config) any { return c.Sites[0].Cookies.ProtectLogout }, []string{}},
-		{"an unquoted number is a name", "clients: [{name: 007, password: 0x1F}]", func(c *Config) any { return c.Clients[0].Name + " " + c.Clients[0].Password }, "007 0x1F"},
-		{"a block is a value", "clients:\n- name: a\n  password: |-\n    two words\n", func(c *Config) any { return c.Clients[0].Password }, "two words"},
-		{"a variable within a value", `clients: [{name: a, password: "<${CRAWLER_PASSWORD}>"}]`, func(c *Config) any { return c.Clients[0].Password }, "<hunter2>"},
-		{"a dollar before a brace is doubled", `clients: [{name: a, password: "$${x} $x $"}]`, func(c *Config) any { return c.Clients[0].Password }, "${x} $x $"},
+		{"an unquoted number is a name", "clients: [{name: 007, password: 0x1F}]" + shop, func(c *Config) any { return c.Clients[0].Name + " " + c.Clients[0].Password }, "007 0x1F"},
+		{"a block is a value", "clients:\n- name: a\n  password: |-\n    two words\n" + shop, func(c *Config) any { return c.Clients[0].Password }, "two words"},
+		{"a variable within a value", `clients: [{name: a, password: "<${CRAWLER_PASSWORD}>"}]` + shop, func(c *Config) any { return c.Clients[0].Password }, "<hunter2>"},
+		{"a dollar before a brace is doubled", `clients: [{name: a, password: "$${x} $x $"}]` + shop, func(c *Config) any { return c.Clients[0].Password }, "${x} $x $"},
 		{"a variable's value is no YAML", `sites: [{name: "${INJECTED}", hosts: [a.test]}]`, func(c *Config) any { return c.Sites[0].Name }, "a, hosts: [evil.test]"},
 		{"a variable's value is not expanded", `sites: [{name: "${NESTED}", hosts: [a.test]}]`, func(c *Config) any { return c.Sites[0].Name }, "${INJECTED}"},
-		{"a variable for a switch", `listen: [{addr: 127.0.0.1:1, plain_auth: "${ON}"}]`, func(c *Config) any { return c.Listen[0].PlainAuth }, true},
+		{"a variable for a switch", `listen: [{addr: 127.0.0.1:1, plain_auth: "${ON}"}]` + shop, func(c *Config) any { return c.Listen[0].PlainAuth }, true},
 		{"an anchor serves two sites", "sites:\n- {name: a, hosts: [a.test], cookies: &c {share: [sid]}}\n- {name: b, hosts: [b.test], cookies: *c}", func(c *Config) any { return c.Sites[1].Cookies.Share }, []string{"sid"}},
 		{"a header has one spelling", site("headers: {x-crawler: a b}"), func(c *Config) any { return c.Sites[0].Headers }, map[string]string{"X-Crawler": "a b"}},
 		{"a resolved host has one spelling", site(`origin: {resolve: {"SHOP.test:443": "[::1]:8443"}}`), func(c *Config) any { return c.Sites[0].Origin.Resolve }, map[string]string{"shop.test:443": "[::1]:8443"}},
-		{"a path is the file's own", "state: ../data", func(c *Config) any { return c.State }, "/etc/data"},
-		{"an absolute path stays", "state: /data", func(c *Config) any { return c.State }, "/data"},
-		{"lines may end as on Windows", "ops: 127.0.0.1:1\r\nadmin: 127.0.0.1:2\r\n", func(c *Config) any { return c.Admin }, "127.0.0.1:2"},
-		{"a byte order mark is nothing", "\ufeffops: 127.0.0.1:1", func(c *Config) any { return c.Ops }, "127.0.0.1:1"},
-		{"any free port may be taken twice", "admin: 127.0.0.1:0\nops: 127.0.0.1:0", func(c *Config) any { return c.Ops }, "127.0.0.1:0"},
-		{"session none needs no right", "listen: [{addr: 127.0.0.1:1, client: a, session: none}]\nclients: [{name: a, password: b, sessions: [qa1]}]", func(c *Config) any { return c.Listen[0].Session }, "none"},
-		{"a pinned port never asks", "listen: [{addr: 127.0.0.1:1, client: a}]\nclients: [{name: a, password: b}]", func(c *Config) any { return c.Listen[0].Auth }, AuthNone},
+		{"a path is the file's own", "state: ../data" + shop, func(c *Config) any { return c.State }, "/etc/data"},
+		{"an absolute path stays", "state: /data" + shop, func(c *Config) any { return c.State }, "/data"},
+		{"lines may end as on Windows", "ops: 127.0.0.1:1\r\nadmin: 127.0.0.1:2\r\n" + shop, func(c *Config) any { return c.Admin }, "127.0.0.1:2"},
+		{"a byte order mark is nothing", "\ufeffops: 127.0.0.1:1" + shop, func(c *Config) any { return c.Ops }, "127.0.0.1:1"},
+		{"any free port may be taken twice", "admin: 127.0.0.1:0\nops: 127.0.0.1:0" + shop, func(c *Config) any { return c.Ops }, "127.0.0.1:0"},
+		{"session none needs no right", "listen: [{addr: 127.0.0.1:1, client: a, session: none}]\nclients: [{name: a, password: b, sessions: [qa1]}]" + shop, func(c *Config) any { return c.Listen[0].Session }, "none"},
+		{"a pinned port never asks", "listen: [{addr: 127.0.0.1:1, client: a}]\nclients: [{name: a, password: b}]" + shop, func(c *Config) any { return c.Listen[0].Auth }, AuthNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,16 +176,16 @@ func TestValues(t *testing.T) {
 
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
-	const before = "admin: 127.0.0.1:1\nsites: [{name: shop, hosts: [shop.test]}]\n"
+	const before = "admin: 127.0.0.1:1" + shop
 	for _, tt := range []struct {
 		name, after string
 		want        []string
 	}{
 		{"the same file again", before, []string{}},
 		{"another site at once", "admin: 127.0.0.1:1\nsites: [{name: bank, hosts: [bank.test]}]\nundeclared: refuse\n", []string{}},
-		{"a new admin address at restart", "admin: 127.0.0.1:2", []string{"admin"}},
+		{"a new admin address at restart", "admin: 127.0.0.1:2" + shop, []string{"admin"}},
 		{"clients change what a port asks", before + "clients: [{name: a, password: b}]", []string{"listen"}},
-		{"all that waits", "listen: [{addr: 127.0.0.1:9}]\nadmin: 127.0.0.1:2\nops: 127.0.0.1:3\nstate: x\nca: {constrain: true}", []string{"listen", "admin", "ops", "state", "ca"}},
+		{"all that waits", "listen: [{addr: 127.0.0.1:9}]\nadmin: 127.0.0.1:2\nops: 127.0.0.1:3\nstate: x\nca: {constrain: true}" + shop, []string{"listen", "admin", "ops", "state", "ca"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

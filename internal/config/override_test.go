@@ -18,7 +18,7 @@ ops: 127.0.0.1:1004
 state: file
 store: embedded
 undeclared: refuse
-`
+` + shop
 	env := map[string]string{
 		"SESSIONPROXY_LISTEN":     "127.0.0.1:2001 127.0.0.1:2002,ask",
 		"SESSIONPROXY_ADMIN":      "127.0.0.1:2003",
@@ -75,7 +75,7 @@ func TestAPortInOneWord(t *testing.T) {
 		File:      "/etc/shop/shop.yaml",
 		LookupEnv: lookup(nil),
 		Flags:     Flags{Listen: []string{"10.0.0.2:8091,client=crawler,session=qa1,from=10.0.0.0/8,from=fd00::/8", "[::1]:8080,none,plain_auth"}},
-	}, []byte("clients: [{name: crawler, password: hunter2}]"))
+	}, []byte("clients: [{name: crawler, password: hunter2}]"+shop))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestAFaultOfTheFileItself(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "none.yaml")
 	_, err := Load(Source{File: file, LookupEnv: lookup(nil)})
-	want := file + ": read the configuration: no such file or directory\n    name a file with --config, or share a host with --share HOST"
+	want := file + ": read the configuration: no such file or directory\n    make the file, or correct the path"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -40,10 +40,27 @@ func (j *judge) ports() {
 		}
 		j.free(s, taken)
 		taken = append(taken, s)
-		if !s.loopback() {
-			j.exposed(at, l, s)
+		j.exposed(at, l, s)
+	}
+}
+
+// OpenPorts judges ports that are open already against c's clients: listen
+// changes at a restart only, and a port must not be opened to everybody by
+// clients that go. Its error is of type [Faults], without places in the file.
+func (c *Config) OpenPorts(open []Listen) error {
+	j := &judge{report: newReport(), c: &Config{Listen: open, Clients: c.Clients}}
+	for i, l := range open {
+		at := fmt.Sprintf("listen[%d]", i)
+		j.places[at] = place{name: "listen " + l.Addr}
+		j.identity(at, &l)
+		if s, ok := j.socket(at+".addr", l.Addr); ok {
+			j.exposed(at, &l, s)
 		}
 	}
+	if faults := j.faults(nil); len(faults) > 0 {
+		return faults
+	}
+	return nil
 }
 
 // identity judges whom a port takes its users for, and sets the default of auth.
@@ -69,14 +86,15 @@ func (j *judge) identity(at string, l *Listen) {
 		j.clientName(at+".client", l.Client)
 		return
 	}
-	names := map[string]bool{}
-	for _, c := range j.c.Clients {
+	names, known := map[string]bool{}, true
+	for i, c := range j.c.Clients {
 		names[c.Name] = true
+		known = known && j.ok(fmt.Sprintf("clients[%d].name", i))
 		if c.Name == l.Client && sessionOK && !c.MayUse(l.Session) {
 			j.at(at+".session", "this client may not use this session", "add it to the client's sessions, which are "+strings.Join(c.Sessions, ", "))
 		}
 	}
-	if !names[l.Client] {
+	if !names[l.Client] && known {
 		j.at(at+".client", "no client has this name", j.oneOf(l.Client, names))
 	}
 }
@@ -84,7 +102,7 @@ func (j *judge) identity(at string, l *Listen) {
 // exposed judges a port that others than this machine can reach.
 func (j *judge) exposed(at string, l *Listen, s socket) {
 	switch asks := l.Client == "" && l.Auth == AuthAsk; {
-	case !j.ok("clients"), !j.ok(at + ".from"), !j.ok(at + ".client"), !j.ok(at + ".auth"):
+	case s.loopback(), !j.ok("clients"), !j.ok(at + ".from"), !j.ok(at + ".client"), !j.ok(at + ".auth"):
 		return
 	case len(j.c.Clients) == 0:
 		j.at(at+".addr", "off loopback and without clients, whoever finds this port has the shared logins",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/textproto"
@@ -34,7 +35,7 @@ func (j *judge) sites() {
 		}
 		j.key(at, s)
 		j.unique(at+".key", s.Key, keys)
-		j.origin(at+".origin", s)
+		j.origin(at+".origin", s, j.parsed(at, s))
 		for n, glob := range s.Cookies.Share {
 			j.cookieGlob(fmt.Sprintf("%s.cookies.share[%d]", at, n), glob)
 		}
@@ -48,6 +49,15 @@ func (j *judge) sites() {
 		}
 		j.headers(at+".headers", s)
 	}
+}
+
+// noSite judges a file that declares none, such as one that is being written.
+func (j *judge) noSite(text []byte) {
+	message, remedy := "no site is declared: nothing would be shared", "declare one under sites, with its name and hosts"
+	if len(bytes.TrimSpace(text)) == 0 {
+		message, remedy = "the file is empty", "declare a site under sites, with its name and hosts"
+	}
+	j.at("sites", message, remedy)
 }
 
 // unique judges a value that each site has for itself.
@@ -92,16 +102,24 @@ func (j *judge) hosts(at string, s *Site, taken map[Pattern]string) {
 	}
 }
 
+// parsed says whether all hosts of a site could be read: else what they seem to
+// lack is no fault of its own.
+func (j *judge) parsed(at string, s *Site) bool {
+	return j.ok(at+".hosts") && len(s.Patterns) > 0 && len(s.Patterns) == len(s.Hosts)
+}
+
 // key completes and judges what the site is called in the store.
 func (j *judge) key(at string, s *Site) {
 	if s.Key == "" {
-		i := slices.IndexFunc(s.Patterns, func(p Pattern) bool { return !p.Wildcard })
-		switch {
-		case i >= 0:
-			s.Key = s.Patterns[i].String()
-		case len(s.Patterns) > 0 && len(s.Patterns) == len(s.Hosts):
-			j.at(at+".key", "key is missing: each host is a wildcard", "key: KEY, such as "+s.Patterns[0].Host)
+		if !j.parsed(at, s) {
+			return
 		}
+		i := slices.IndexFunc(s.Patterns, func(p Pattern) bool { return !p.Wildcard })
+		if i < 0 {
+			j.at(at+".key", "key is missing: each host is a wildcard", "key: KEY, such as "+s.Patterns[0].Host)
+			return
+		}
+		s.Key = s.Patterns[i].String()
 		return
 	}
 	if strings.ContainsAny(s.Key, "{}~") {
@@ -112,7 +130,9 @@ func (j *judge) key(at string, s *Site) {
 	}
 }
 
-func (j *judge) origin(at string, s *Site) {
+// origin judges how the site's servers are reached; parsed says whether all its
+// hosts are known.
+func (j *judge) origin(at string, s *Site, parsed bool) {
 	if s.Origin.CA != "" {
 		j.roots(at+".ca", s.Origin.CA)
 	}
@@ -129,7 +149,7 @@ func (j *judge) origin(at string, s *Site) {
 			j.at(at, "one host is resolved, not a pattern", "name each host")
 		case again:
 			j.at(at, p.String()+" is resolved twice", "remove one")
-		case len(s.Patterns) == len(s.Hosts) && !slices.ContainsFunc(s.Patterns, covers):
+		case parsed && !slices.ContainsFunc(s.Patterns, covers):
 			j.at(at, "the site has no such host", "resolve one of its hosts, or add this one to them")
 		}
 		resolve[p.String()] = s.Origin.Resolve[name]

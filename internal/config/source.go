@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
@@ -72,29 +70,6 @@ func parse(name, text string, r *report) (*source, ast.Node) {
 		r.add(at, "", "a second document begins here", "one file holds one document")
 	}
 	return src, file.Docs[0].Body
-}
-
-// notYAML reports text that is no YAML. Nothing is known of its values then,
-// so none is shown.
-func (s *source) notYAML(err error, r *report) {
-	at, message := place{line: 1, col: 1}, "this is not YAML"
-	if e, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		what, _, _ := strings.Cut(e.Message, `"`) // what follows in quotes comes from the file
-		message = strings.TrimRight(message+": "+what, ": ")
-		if e.Token != nil {
-			at = place{line: e.Token.Position.Line, col: e.Token.Position.Column}
-		}
-	}
-	remedy := "look for a missing quote, colon or space here, or on a line above"
-	switch {
-	case at.line <= len(s.lines) && strings.Contains(s.lines[at.line-1], "${"):
-		remedy = `within { } and [ ] a ${NAME} must be quoted: "${NAME}"`
-	case strings.Contains(message, "must be specified"):
-		remedy = "close the { or [ that is open here, or on a line above"
-	case strings.Contains(message, "\t"):
-		message, remedy = "this is not YAML: a tab stands where a token begins", "indent with spaces"
-	}
-	r.add(at, "", message, remedy)
 }
 
 // revealKeys marks the keys that the table knows, wherever they stand.

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -43,6 +45,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{leaf}},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          log.New(io.Discard, "", 0), // what clients do wrong is no news for the demo's user
 		// A connection accepted while the server closes escapes it, and ends
 		// by this context in its handshake.
 		BaseContext: func(net.Listener) context.Context { return ctx },

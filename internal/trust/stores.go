@@ -32,7 +32,11 @@ func run(ctx context.Context, stdin []byte, name string, args ...string) (stdout
 }
 
 func commandError(cmd *exec.Cmd, out []byte, err error) error {
-	return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.Join(bytes.Fields(out), []byte(" ")))
+	err = fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
+	if said := bytes.Join(bytes.Fields(out), []byte(" ")); len(said) > 0 {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return err
 }
 
 // asRoot puts sudo before a command, where there is one and the user is not

@@ -22,7 +22,7 @@ func (System) Install(_ context.Context, cert *x509.Certificate) error {
 	if err := needRoot(); err != nil {
 		return err
 	}
-	return explain(truststore.Install(cert))
+	return explain(installSystem(cert))
 }
 
 // Uninstall implements [Store].
@@ -30,10 +30,7 @@ func (System) Uninstall(ctx context.Context, cert *x509.Certificate) error {
 	if err := needRoot(); err != nil {
 		return err
 	}
-	if err := explain(uninstallSystem(cert)); err != nil {
-		return err
-	}
-	return uninstallDebianJava(ctx, cert)
+	return errors.Join(explain(uninstallSystem(cert)), uninstallDebianJava(ctx, cert))
 }
 
 // debianJava is filled by Debian with the system's roots: each that is put into

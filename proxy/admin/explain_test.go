@@ -20,7 +20,7 @@ func TestExplain(t *testing.T) {
 		{"in the clear, as a client", "url=http://shop.test/cart&client=crawler", "shop", "default", "",
 			"cart + it is for; sid - Secure; csrftoken - private name"},
 		{"a session without cookies", "url=https://shop.test/&session=qa1", "shop", "qa1", "", ""},
-		{"a session that the client may not use", "url=https://shop.test/&client=crawler&session=qa1", "shop", "qa1", "The proxy client crawler may not use the session qa1.", ""},
+		{"a session that the client may not use", "url=https://shop.test/&client=crawler&session=qa1", "shop", "qa1", "The proxy client crawler may not use the session qa1. Select one of default with the proxy user name crawler-session-ID.", ""},
 		{"a host of no site", "url=https://evil.test/", "", "default", "No site declares evil.test: its requests pass as they are.", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
