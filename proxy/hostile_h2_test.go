@@ -204,8 +204,8 @@ func TestNoRequestIsSmuggledFromHTTP2(t *testing.T) {
 		{"a body shorter than announced", h2Request(":method", "POST", "content-length", "9"), "hello", "400", ""},
 		{"a body longer than announced", h2Request(":method", "POST", "content-length", "3"), "hello", "reset", ""},
 		// The body is nobody's: it comes before the answer, or after it.
-		{"a length of nothing and a body", h2Request(":method", "POST", "content-length", "0"), "GET /evil HTTP/1.1\r\n\r\n", "reset or 200", "POST /own"},
-		{"a length that is no number, and a body", h2Request(":method", "POST", "content-length", "+5"), "hello", "reset or 400", ""},
+		{"a length of nothing and a body", h2Request(":method", "POST", "content-length", "0"), "GET /evil HTTP/1.1\r\n\r\n", "reset or 200 or 200, then reset", "POST /own"},
+		{"a length that is no number, and a body", h2Request(":method", "POST", "content-length", "+5"), "hello", "reset or 400 or 400, then reset", ""},
 		{"a length and no body", h2Request(":method", "POST", "content-length", "5"), "", "200", "POST /own"},
 		{"two lengths and no body", h2Request(":method", "POST", "content-length", "5", "content-length", "6"), "", "400", ""},
 		{"a request for a body of GET", h2Request(), smuggledGet, "200", "GET /own " + smuggledGet},
@@ -226,7 +226,7 @@ func TestNoRequestIsSmuggledFromHTTP2(t *testing.T) {
 			if !slices.Contains(strings.Split(tt.answer, " or "), status) {
 				t.Errorf("answered with %s %q, want %s", status, text, tt.answer)
 			}
-			if tt.seen != "" && status == "200" && text != tt.seen {
+			if tt.seen != "" && strings.HasPrefix(status, "200") && text != tt.seen {
 				t.Errorf("answered with %q, want %q", text, tt.seen)
 			}
 			if a := w.Get(t, world.TunnelH2, "/innocent"); a.Text != "GET /innocent" {
