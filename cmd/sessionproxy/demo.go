@@ -50,7 +50,7 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 	if err != nil {
 		return fmt.Errorf("start the shop: %w", err)
 	}
-	defer site.Close()
+	defer func() { _ = site.Close() }() // it only tells why it had closed before
 	file := filepath.Join(dir, "shop-ca.pem")
 	if err := os.WriteFile(file, site.CAPEM(), 0o600); err != nil {
 		return fmt.Errorf("write the shop's CA: %w", err)

@@ -109,7 +109,8 @@ func absolute(path string) string {
 
 // bind listens on addr; its error names the setting and the remedy.
 func bind(setting, addr string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", addr)
+	var conf net.ListenConfig
+	ln, err := conf.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w%s", setting, err, bindRemedy(setting, err))
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -48,7 +49,11 @@ func TestFaults(t *testing.T) {
 			if err == nil {
 				t.Fatal("Load found no fault")
 			}
-			for _, f := range err.(Faults) {
+			faults, ok := errors.AsType[Faults](err)
+			if !ok {
+				t.Fatalf("Load: %v, want Faults", err)
+			}
+			for _, f := range faults {
 				if f.Remedy == "" {
 					t.Errorf("%s says not what would be right", f.Message)
 				}
