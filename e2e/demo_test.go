@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,13 +32,7 @@ func TestTwoBrowserContextsAndCurlShareALogin(t *testing.T) {
 	asking := freeAddr(t)
 	i := start(t, "demo", "--listen", asking+",ask")
 	ca := caOf(t, i)
-	home := t.TempDir()
-	nss := filepath.Join(home, ".pki", "nssdb")
-	if err := os.MkdirAll(nss, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	output(t, nil, "certutil", "-d", "sql:"+nss, "-N", "--empty-password")
-	output(t, nil, "certutil", "-d", "sql:"+nss, "-A", "-t", "C,,", "-n", "sessionproxy", "-i", ca)
+	home := trustingHome(t, ca)
 
 	var saw struct {
 		SentTo, A, B, QA1 string

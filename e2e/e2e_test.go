@@ -172,6 +172,19 @@ func output(t *testing.T, env []string, name string, args ...string) string {
 	return string(out)
 }
 
+// trustingHome makes a home directory whose Chromium trusts the CA.
+func trustingHome(t *testing.T, ca string) string {
+	t.Helper()
+	home := t.TempDir()
+	nss := filepath.Join(home, ".pki", "nssdb")
+	if err := os.MkdirAll(nss, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	output(t, nil, "certutil", "-d", "sql:"+nss, "-N", "--empty-password")
+	output(t, nil, "certutil", "-d", "sql:"+nss, "-A", "-t", "C,,", "-n", "sessionproxy", "-i", ca)
+	return home
+}
+
 // curl runs curl, which also fails where the server refused it.
 func curl(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
