@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/session"
@@ -29,8 +30,15 @@ func (x *exchange) capture(resp *http.Response) {
 	shared, private := x.parse(resp, lines, now)
 	switch {
 	case x.site.Cookies.Capture && x.whose != session.Cross && x.id.writes():
-		x.apply(x.key, resp, x.jar, shared)
-		x.apply(x.privateKey(), resp, x.private, private)
+		// At once, so that a store that commits in groups does so once.
+		var own int
+		var wg sync.WaitGroup
+		if len(private) > 0 {
+			wg.Go(func() { own = x.apply(x.privateKey(), resp, x.private, private) })
+		}
+		x.captured = x.apply(x.key, resp, x.jar, shared)
+		wg.Wait()
+		x.captured += own
 	case x.load(x.key).Floor() > x.jar.Version():
 		for i := range shared {
 			shared[i].revoked = true
@@ -45,6 +53,10 @@ func (x *exchange) parse(resp *http.Response, lines []string, now time.Time) (sh
 	setting := session.Setting{
 		Host: x.target.host, Path: cookiePath(resp.Request), Secure: x.target.secure,
 		CrossSite: x.whose != session.Own,
+	}
+	if len(lines) > maxSetCookies {
+		x.p.metrics.refused.WithLabelValues("too_many").Add(float64(len(lines) - maxSetCookies))
+		lines = lines[:maxSetCookies]
 	}
 	for i, l := range lines {
 		c, err := session.ParseSetCookie(l, setting, now)
@@ -63,11 +75,15 @@ func (x *exchange) parse(resp *http.Response, lines []string, now time.Time) (sh
 	return shared, private
 }
 
-// apply changes a jar, and notes what became of each cookie. base is the jar
-// that the request left with.
-func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar, set []setCookie) {
+// maxSetCookies is how many lines of one response are looked at: more than a
+// site may have cookies.
+const maxSetCookies = 200
+
+// apply changes a jar, notes what became of each cookie, and returns how many
+// were changed. base is the jar that the request left with.
+func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar, set []setCookie) (changed int) {
 	if len(set) == 0 {
-		return
+		return 0
 	}
 	u := session.Update{
 		Base:   base.Version(),
@@ -87,15 +103,16 @@ func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar
 	_, outcomes, err := x.p.store.Apply(ctx, key, u, x.site.life)
 	if err != nil {
 		x.p.storeFailed("apply", err)
-		return
+		return 0
 	}
 	for i, o := range outcomes {
 		set[i].revoked = o == session.Revoked
 		x.site.counts.capture(o, set[i].deletes)
 		if o == session.Changed {
-			x.captured++
+			changed++
 		}
 	}
+	return changed
 }
 
 // withhold removes the lines that the client may not have: those of a revoked

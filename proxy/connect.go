@@ -33,7 +33,7 @@ func (p *Proxy) front(l config.Listen) http.Handler {
 			return
 		}
 		if r.Method == http.MethodConnect {
-			p.connect(w, r, rules, id)
+			p.connect(w, r, &connection{p: p, rules: rules, asks: l.Client != "" || l.Auth == config.AuthAsk, id: id})
 			return
 		}
 		t, ref := plainTarget(r.URL)
@@ -48,6 +48,8 @@ func (p *Proxy) front(l config.Listen) http.Handler {
 // connection is one CONNECT: who asked, for what, and what it became.
 type connection struct {
 	p      *Proxy
+	rules  *rules // that the client was admitted by
+	asks   bool   // its port admits nobody without credentials
 	id     *identity
 	target target
 	origin net.Conn // dialled for a blind tunnel; nil to intercept
@@ -57,13 +59,14 @@ type connection struct {
 // connect decides what a CONNECT becomes: a blind tunnel for hosts that no
 // site declares, else an intercepted connection. Refusals of a valid client of
 // a declared host come later, inside the tunnel, where it can read them.
-func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, rules *rules, id *identity) {
+func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, c *connection) {
+	rules, id := c.rules, c.id
 	t, ref := connectTarget(r)
 	if ref != nil {
 		p.refuseConnect(w, r, id, ref)
 		return
 	}
-	c := &connection{p: p, id: id, target: t}
+	c.target = t
 	if t.host != internalHost && rules.site(t.host, t.port) == nil {
 		if rules.undeclared == config.Refuse {
 			p.refuseConnect(w, r, id, undeclared(t.host))

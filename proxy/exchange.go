@@ -43,6 +43,7 @@ type exchange struct {
 	jar     *session.Jar // that the last try left with; never nil where the session is in use
 	private *session.Jar // the worker's own; nil for browsers
 	http11  bool         // the client speaks HTTP/1.1 or later
+	expects bool         // it waits for a 100 in HTTP/1.1
 	upgrade string       // the Upgrade field of the request, then of a 101
 
 	upload *upload // the request's body; nil where it has none
@@ -84,6 +85,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 		method: r.Method, http11: r.ProtoAtLeast(1, 1), start: time.Now(),
 	}
 	x.relay.x, x.relay.ResponseWriter = x, w
+	x.expects = m != modeH2 && len(r.Header["Expect"]) > 0
 	defer x.record()
 	defer x.contain(w, r)
 	if r.ContentLength != 0 {
@@ -100,8 +102,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 	}
 	if t.host == internalHost {
 		x.closeAfter(w.Header())
-		p.welcome(w, r)
-		x.status = http.StatusOK
+		p.welcome(&x.relay, r)
 		return
 	}
 	x.trace.Got1xxResponse = x.relay.informational
@@ -141,10 +142,8 @@ func (x *exchange) answer(w http.ResponseWriter, r *http.Request, ref *refusal) 
 // enter is the way before the request is sent: it returns an answer of our
 // own, or nil.
 func (x *exchange) enter(r *http.Request) *http.Response {
-	for _, step := range []func(*http.Request) *refusal{x.scope} {
-		if ref := step(r); ref != nil {
-			return x.refuse(r, ref)
-		}
+	if ref := x.scope(r); ref != nil {
+		return x.refuse(r, ref)
 	}
 	return nil
 }
@@ -179,11 +178,7 @@ func (x *exchange) outbound(r *http.Request) {
 	x.cookie = r.Header["Cookie"]
 	x.upgrade = upgradeOf(r.Header)
 	stripHopByHop(r.Header)
-	for name := range r.Header {
-		if strings.HasPrefix(name, "Proxy-") {
-			delete(r.Header, name)
-		}
-	}
+	stripProxy(r.Header)
 	if _, ok := r.Header[sessionHeader]; ok {
 		delete(r.Header, sessionHeader)
 		x.ignored = x.mode != modePlain

@@ -67,7 +67,7 @@ func (p *Proxy) Explain(ctx context.Context, u *url.URL, client, id string) (sit
 		Host:   t.host,
 		Path:   cookiePath(&http.Request{URL: u}),
 		Secure: t.secure,
-		Logout: session.AnyGlob(s.Cookies.ProtectLogout, requestURI(u)),
+		Logout: s.endsLogin(u),
 		Now:    time.Now(),
 	}, s.policy), nil
 }

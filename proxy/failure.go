@@ -18,14 +18,22 @@ func (x *exchange) failure(err error) *refusal {
 	x.err = err
 	var upload uploadError
 	switch {
+	case x.upload != nil && x.upload.lost.Load() && !errors.Is(err, http1.ErrHeadTimeout):
+		return originFailed(x.target.host, io.EOF)
+	case x.upload.malformed():
+		return badBody()
 	case x.Err() != nil:
 		ref := refuse(statusClientGone, "connection_terminated", "client_gone", "The client closed the connection before the answer.")
 		ref.cause = err
 		return ref
 	case errors.As(err, &upload):
-		return refuse(http.StatusBadRequest, "http_request_error", "body", "The request's body is not framed as HTTP wants it.")
+		return badBody()
 	}
 	return originFailed(x.target.host, err)
+}
+
+func badBody() *refusal {
+	return refuse(http.StatusBadRequest, "http_request_error", "body", "The request's body is not framed as HTTP wants it.")
 }
 
 // statusClientGone is nginx's: nobody reads it but the log.

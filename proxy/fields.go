@@ -32,6 +32,15 @@ func stripHopByHop(h http.Header) {
 	}
 }
 
+// stripProxy removes the fields that are between a client and its proxy.
+func stripProxy(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, "Proxy-") {
+			delete(h, name)
+		}
+	}
+}
+
 // upgradeOf returns the protocol that the fields ask to switch to, or "". h2c
 // counts for none: it would be a tunnel for requests that nobody looks at, and
 // RFC 9113 section 3.1 has dropped it.

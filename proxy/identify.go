@@ -93,6 +93,24 @@ func headerMaySelect(r *http.Request) bool {
 	return len(h["Origin"]) == 0 && len(h["Sec-Fetch-Site"]) == 0 && len(h["Sec-Fetch-Mode"]) == 0 && len(h["Sec-Fetch-Dest"]) == 0
 }
 
+// again judges by the rules of today a client that was admitted when its tunnel
+// was opened: a reload may have taken its rights, its password or its name.
+func (r *rules) again(c *connection) (*identity, *refusal) {
+	if r == c.rules || r.clients == nil {
+		return c.id, nil
+	}
+	now := r.clients[c.id.name]
+	switch {
+	case now == nil && (c.asks || c.id.name != ""),
+		now != nil && c.id.client != nil && now.password != c.id.client.password:
+		return nil, refuse(http.StatusForbidden, "http_request_denied", "client_changed",
+			"The proxy's clients have changed since this tunnel was opened: open another.")
+	}
+	id := *c.id
+	id.client = now
+	return &id, nil
+}
+
 // verify checks a client's password in a time that tells nothing of either.
 func (r *rules) verify(name, password string) (*client, bool) {
 	if r.clients == nil {

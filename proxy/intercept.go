@@ -36,50 +36,71 @@ func (c *connection) serve(_ *http.Request, hijacked net.Conn, _ *goproxy.ProxyC
 		c.closeOrigin()
 		return
 	}
-	switch {
-	case c.target.ip:
-		c.sniffName(conn)
-	case c.origin != nil:
+	if c.origin != nil && !c.target.ip {
 		c.tunnel(conn)
-	default:
-		c.sniff(conn)
+		return
 	}
+	c.sniff(conn)
 }
 
-// sniff finds out what the client of a declared host speaks. TLS and HTTP are
+// sniff finds out what the client speaks. To a declared host TLS and HTTP are
 // intercepted; anything else, and a client that waits for the server to speak
-// first, gets a blind tunnel.
+// first, gets a blind tunnel. To an address that nobody declares, which is
+// dialled already, only TLS is looked at: the name in it may be declared.
 func (c *connection) sniff(conn *clientConn) {
+	start := time.Now()
+	blind := c.origin != nil
 	wait := c.p.timeouts.Sniff
-	if c.target.port == "443" {
+	if c.target.port == "443" && !blind {
 		wait = c.p.timeouts.Header // no server speaks first there
 	}
 	err := conn.peek(wait)
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.target.port != "443" {
-		if c.dial() && c.serverSpeaks(conn) {
+	if errors.Is(err, os.ErrDeadlineExceeded) && wait == c.p.timeouts.Sniff {
+		if (blind || c.dial()) && c.serverSpeaks(conn) {
 			c.tunnel(conn)
 			return
 		}
-		c.closeOrigin()
+		if !blind {
+			c.closeOrigin()
+		}
 		err = conn.peek(c.p.timeouts.Header) // the client is only slow
 	}
-	if err != nil {
+	switch {
+	case err != nil && blind:
+		c.tunnel(conn) // the client may have said all, and wait for an answer
+		return
+	case err != nil:
+		c.p.recordHandshake(c, time.Since(start), fmt.Errorf("wait for the client to speak: %w", err))
 		conn.Close()
 		return
 	}
-	for err == nil && beginsLikeHTTP(conn.ahead) {
+	for err == nil && !blind && beginsLikeHTTP(conn.ahead) {
 		err = conn.peekMore(c.p.timeouts.Sniff)
 	}
 	switch {
-	case conn.ahead[0] == tlsHandshake:
+	case conn.ahead[0] == tlsHandshake && c.declares(conn):
+		c.closeOrigin()
 		c.intercept(conn)
-	case looksLikeHTTP(conn.ahead):
+	case !blind && looksLikeHTTP(conn.ahead):
 		c.p.hand(&h1Conn{Conn: conn, p: c.p, c: c})
-	case c.dial():
+	case c.origin != nil || c.dial():
 		c.tunnel(conn)
 	default:
 		conn.Close()
 	}
+}
+
+// declares says whether a site declares the host that the client speaks TLS to:
+// that of the CONNECT, but for an address the name in the client's hello.
+func (c *connection) declares(conn *clientConn) bool {
+	host := c.target.host
+	if c.target.ip {
+		if name := conn.helloName(c.p.timeouts.Handshake); name != "" {
+			host = name
+		}
+	}
+	t, ref := newTarget(host, c.target.port, true)
+	return ref == nil && (t.host == internalHost || c.p.rules.Load().site(t.host, t.port) != nil)
 }
 
 // serverSpeaks waits until either side sends a byte, and says whether the
@@ -101,33 +122,6 @@ func (c *connection) serverSpeaks(conn *clientConn) bool {
 	conn.SetReadDeadline(time.Time{})
 	origin.SetReadDeadline(time.Time{})
 	return len(origin.ahead) > 0
-}
-
-// sniffName serves a CONNECT to an IP: where the client speaks TLS, the name
-// in its hello decides, and is intercepted where a site declares it.
-func (c *connection) sniffName(conn *clientConn) {
-	if conn.peek(c.p.timeouts.Sniff) == nil && conn.ahead[0] == tlsHandshake {
-		name := conn.helloName(c.p.timeouts.Handshake)
-		if name == "" {
-			name = c.target.host
-		}
-		t, ref := newTarget(name, c.target.port, true)
-		switch {
-		case ref == nil && c.p.rules.Load().site(t.host, t.port) != nil:
-			c.closeOrigin()
-			c.intercept(conn)
-		case c.origin != nil || c.dial():
-			c.tunnel(conn)
-		default:
-			conn.Close()
-		}
-		return
-	}
-	if c.origin == nil { // the address itself is declared
-		c.sniff(conn)
-		return
-	}
-	c.tunnel(conn)
 }
 
 // intercept shakes hands with our own leaf and gives the connection to the
@@ -211,7 +205,15 @@ func (p *Proxy) serveInner(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		m = modeH2
 	}
-	p.exchange(w, r, m, c.id, c.target)
+	id, ref := p.rules.Load().again(c)
+	if ref != nil {
+		if m == modeH1 {
+			w.Header().Set("Connection", "close")
+		}
+		p.refused(w, r, c.id, ref)
+		return
+	}
+	p.exchange(w, r, m, id, c.target)
 }
 
 // hand gives a connection to the inner server.

@@ -4,8 +4,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -14,6 +16,15 @@ var (
 	worker1 = world.User{Name: "crawler-worker-1"}
 	worker2 = world.User{Name: "crawler-worker-2"}
 )
+
+// wantCookies is wantCookie in order of name: the two jars are written at once.
+func wantCookies(t *testing.T, a *world.Answer, want string) {
+	t.Helper()
+	pairs := strings.Split(a.Text, "; ")
+	slices.Sort(pairs)
+	a.Text = strings.Join(pairs, "; ")
+	wantCookie(t, a, want)
+}
 
 // A CSRF token is good for the client that was shown the form.
 func TestPrivateCookiesStayWithTheirWorker(t *testing.T) {
@@ -24,11 +35,11 @@ func TestPrivateCookiesStayWithTheirWorker(t *testing.T) {
 			t.Parallel()
 			w := world.New(t, world.Options{Handler: login})
 			w.GetAs(t, via, worker1, token)
-			wantCookie(t, w.GetAs(t, via, worker1, "/"), "sid=a1; csrftoken=one")
+			wantCookies(t, w.GetAs(t, via, worker1, "/"), "csrftoken=one; sid=a1")
 			wantCookie(t, w.GetAs(t, via, worker2, "/"), "sid=a1")
 			w.GetAs(t, via, worker2, set("csrftoken=two; Path=/"))
-			wantCookie(t, w.GetAs(t, via, worker1, "/"), "sid=a1; csrftoken=one")
-			wantCookie(t, w.GetAs(t, via, worker2, "/"), "sid=a1; csrftoken=two")
+			wantCookies(t, w.GetAs(t, via, worker1, "/"), "csrftoken=one; sid=a1")
+			wantCookies(t, w.GetAs(t, via, worker2, "/"), "csrftoken=two; sid=a1")
 			wantCookie(t, w.GetAs(t, via, world.User{Name: "crawler-worker-1-session-qa"}, "/"), "")
 		})
 	}
@@ -116,4 +127,59 @@ func TestRevokingClosesWhatIsOpen(t *testing.T) {
 	open[0].WantEnd()
 	open[1].Send("still")
 	open[1].Want("still")
+}
+
+func TestTwoClientsMayCallTheirWorkersTheSame(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Handler: login})
+	w.GetAs(t, world.TunnelH1, world.User{Name: "a-worker-1"}, set("csrftoken=a; Path=/"))
+	wantCookie(t, w.GetAs(t, world.TunnelH1, world.User{Name: "b-worker-1"}, "/"), "")
+	wantCookie(t, w.GetAs(t, world.TunnelH1, world.User{Name: "a-worker-1"}, "/"), "csrftoken=a")
+}
+
+// The handshake left before the session was revoked, and the answer came after.
+func TestALateWebSocketOfARevokedSessionCloses(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan bool), make(chan bool)
+	w := world.New(t, world.Options{Script: func(c *world.Conn) {
+		c.Head()
+		asked <- true
+		<-answer
+		c.Send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		io.Copy(io.Discard, c.R)
+	}})
+	c := w.Connect(t, world.Host+":443").TLS(world.Host)
+	c.Send(world.Head("GET", world.TunnelH1, "/ws", "Connection: Upgrade", "Upgrade: websocket"))
+	<-asked
+	if err := w.Proxy.Revoke(t.Context(), session.Key{Site: world.Host, ID: session.DefaultID}); err != nil {
+		t.Fatal(err)
+	}
+	answer <- true
+	c.Head()
+	c.WantEnd()
+}
+
+func TestALogoutIsKnownByAnySpelling(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Handler: login, Config: func(c *config.Config) {
+		c.Sites[0].Cookies.ProtectLogout = []string{"*/logout*", "*action=logout*"}
+	}})
+	w.Get(t, world.TunnelH1, set("sid=a1; Path=/"))
+	for path, want := range map[string]string{
+		"/logout": "", "/LogOut?x=1": "", "/log%6fut": "", "/a?action=logout": "", "/a?action=log%6Fut": "", "/lock": "sid=a1",
+	} {
+		wantCookie(t, w.Get(t, world.TunnelH1, path), want)
+	}
+}
+
+// What the operator sets is no evidence of who made the request.
+func TestTheOperatorsHeadersSayNothingOfTheClient(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Handler: login, Config: func(c *config.Config) {
+		c.Sites[0].Headers = map[string]string{"User-Agent": "one for all"}
+	}})
+	w.Get(t, world.TunnelH1, set("sid=a1; Path=/"))
+	w.Get(t, world.TunnelH1, "/", "Sec-Fetch-Site", "same-origin", "User-Agent", "Chromium")
+	r := world.Request(t, http.MethodPost, world.TunnelH1.URL("/"), nil, "User-Agent", "scraper")
+	wantCookie(t, world.Do(t, w.Client(world.TunnelH1), r), "sid=a1")
 }

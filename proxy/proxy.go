@@ -172,16 +172,18 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	fronts := p.fronts
 	p.mu.Unlock()
 
-	var errs []error
-	for _, f := range fronts {
-		errs = append(errs, f.Shutdown(ctx))
+	// All at once: while one waits for a slow request, no other may take new ones.
+	servers := append([]*http.Server{p.inner}, fronts...)
+	errs := make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() { errs[i] = s.Shutdown(ctx) })
 	}
-	errs = append(errs, p.inner.Shutdown(ctx))
+	wg.Wait()
 	if ctx.Err() != nil {
-		for _, f := range fronts {
-			f.Close()
+		for _, s := range servers {
+			s.Close()
 		}
-		p.inner.Close()
 	}
 	p.conns.close()
 	p.innerDone.Wait()

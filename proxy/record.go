@@ -158,7 +158,7 @@ func (p *Proxy) recordHandshake(c *connection, took time.Duration, err error) {
 		slog.Any("err", err))
 }
 
-// storeFailed is the one place that tells of a failing store.
+// storeFailed tells of a store that failed a request.
 func (p *Proxy) storeFailed(op string, err error) {
 	p.metrics.storeErrors.WithLabelValues(op).Inc()
 	p.log.Warn("store", "op", op, "err", err)

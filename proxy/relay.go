@@ -38,13 +38,17 @@ func (w *relay) informational(code int, h textproto.MIMEHeader) error {
 	if w.hints++; w.hints > maxInformational {
 		return errHints
 	}
-	if w.over || code == http.StatusContinue || !w.x.http11 {
+	// After an Expect net/http may be writing its 100 just now.
+	if w.over || code == http.StatusContinue || !w.x.http11 || w.x.expects {
 		return nil
 	}
 	own := w.Header()
 	for k, v := range h {
 		own[k] = v
 	}
+	stripHopByHop(own)
+	delete(own, "Set-Cookie") // captured or withheld from final responses only
+	stripProxy(own)
 	w.ResponseWriter.WriteHeader(code)
 	clear(own)
 	return nil
@@ -84,6 +88,9 @@ func (w *relay) WriteHeader(status int) {
 
 // Write counts and writes.
 func (w *relay) Write(b []byte) (int, error) {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
 	n, err := w.ResponseWriter.Write(b)
 	w.sent += int64(n)
 	if err != nil {
@@ -181,10 +188,15 @@ func (w *relay) switchProtocols() error {
 		}
 		defer release()
 	}
+	if w.x.inUse() && w.x.load(w.x.key).Floor() > w.x.jar.Version() {
+		return errRevoked // since the request left: nobody else would close this
+	}
 	_, w.sent, err = pipe(client, server, w.x.p.timeouts.Tunnel)
 	w.x.err = err
 	return err
 }
+
+var errRevoked = errors.New("the session was revoked")
 
 // finish ends the exchange after the engine. A body that the origin broke off
 // breaks off here, too: a clean end would make it look whole.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"time"
 
 	"github.com/elazarl/goproxy"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/sessionproxy/sessionproxy/proxy/http1"
 )
 
 // RoundTrip sends the request and returns the response, its cookies captured,
@@ -75,6 +78,13 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	head.timer = time.AfterFunc(head.limit, head.expired)
 	defer head.stop()
 	x.upload.head.Store(head)
+	x.trace.GotConn = func(c httptrace.GotConnInfo) {
+		http1.OnEnd(c.Conn, func() {
+			if ctx.Err() == nil { // else it ended because of that
+				x.upload.abandon()
+			}
+		})
+	}
 	resp, err := t.RoundTrip(r.WithContext(ctx))
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause

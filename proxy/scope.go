@@ -37,17 +37,36 @@ func (x *exchange) scope(r *http.Request) *refusal {
 		ref.header = http.Header{"Location": {"https://" + x.target.authority() + r.URL.RequestURI()}}
 		return ref
 	}
-	for name, value := range x.site.Headers {
-		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
-	}
 	x.whose = session.WhoseRequest(x.evidence(r))
 	x.key = session.Key{Site: x.site.Key, ID: x.id.session}
-	x.logout = session.AnyGlob(x.site.Cookies.ProtectLogout, requestURI(r.URL))
+	x.logout = x.site.endsLogin(r.URL)
+	for name, value := range x.site.Headers { // after the evidence: these are not the client's
+		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
+	}
 	return nil
 }
 
-// requestURI is the path and query in lower case, as protect_logout sees them.
-func requestURI(u *url.URL) string { return strings.ToLower(u.RequestURI()) }
+// endsLogin says whether a request for u is one on protect_logout. The path and
+// the query are looked at as they are sent and as an origin may decode them, in
+// lower case.
+func (s *site) endsLogin(u *url.URL) bool {
+	if len(s.Cookies.ProtectLogout) == 0 {
+		return false
+	}
+	decoded := u.Path
+	if u.RawQuery != "" {
+		query, err := url.QueryUnescape(u.RawQuery)
+		if err != nil {
+			query = u.RawQuery
+		}
+		decoded += "?" + query
+	}
+	sent := strings.ToLower(u.RequestURI())
+	if decoded = strings.ToLower(decoded); decoded != sent && session.AnyGlob(s.Cookies.ProtectLogout, decoded) {
+		return true
+	}
+	return session.AnyGlob(s.Cookies.ProtectLogout, sent)
+}
 
 // evidence gathers what tells whose request it is, and remembers clients that
 // are browsers: to plain http sites they send no Fetch metadata.

@@ -20,11 +20,11 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/http1"
 )
 
-// origin is how the servers of a site are reached. Sites that say nothing
-// share the zero origin.
+// origin is how the servers of a site are reached, and a pool of connections
+// of its own. Hosts that no site declares share one.
 type origin struct {
 	cfg config.Origin
-	pem string // content of cfg.CA, cfg.Cert and cfg.Key when they were read
+	pem string // the certificates of cfg.CA and cfg.Cert when they were read
 	tls *tls.Config
 
 	mu sync.Mutex           // guards h1
@@ -194,6 +194,8 @@ func (ts *transports) open(o *origin, h2 bool) transport {
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
+		// A connection that all share must not be a dead one.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second},
 	}
 	if h2 {
 		return t

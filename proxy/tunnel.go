@@ -131,28 +131,35 @@ func (c *connection) tunnel(conn net.Conn) {
 }
 
 // pipe copies both ways until both sides have stopped sending, one failed, or
-// neither sent a byte for idle. It closes neither.
+// neither sent a byte for idle. It closes neither, but where one failed.
 func pipe(client, server io.ReadWriteCloser, idle time.Duration) (up, down int64, err error) {
-	var upErr, downErr error
+	var first sync.Once // what fails after it does so because of it
 	var wg sync.WaitGroup
-	alive := newWatch(idle, func() { client.Close(); server.Close() })
-	defer alive.stop()
-	one := func(dst, src io.ReadWriteCloser, n *int64, err *error) {
-		if *n, *err = copyAlive(dst, src, alive); *err == nil {
-			*err = closeWrite(dst)
-		}
-		if *err != nil { // nothing more can arrive: free the other direction
+	end := func(why error) {
+		first.Do(func() {
+			err = why
 			client.Close()
 			server.Close()
+		})
+	}
+	alive := newWatch(idle, func() { end(nil) })
+	defer alive.stop()
+	one := func(dst, src io.ReadWriteCloser, n *int64) {
+		var failed error
+		if *n, failed = copyAlive(dst, src, alive); failed == nil {
+			failed = closeWrite(dst)
+		}
+		// Closed by ourselves: revoked, or shut down.
+		if failed != nil && (errors.Is(failed, net.ErrClosed) || errors.Is(failed, os.ErrClosed)) {
+			end(nil)
+		} else if failed != nil {
+			end(failed)
 		}
 	}
-	wg.Go(func() { one(server, client, &up, &upErr) })
-	wg.Go(func() { one(client, server, &down, &downErr) })
+	wg.Go(func() { one(server, client, &up) })
+	wg.Go(func() { one(client, server, &down) })
 	wg.Wait()
-	if err := errors.Join(upErr, downErr); !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrClosed) {
-		return up, down, err
-	}
-	return up, down, nil
+	return up, down, err
 }
 
 func copyAlive(dst io.Writer, src io.Reader, alive *watch) (n int64, err error) {

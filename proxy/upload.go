@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -38,7 +39,10 @@ type upload struct {
 	io.ReadCloser
 	head    atomic.Pointer[headTimer] // nil until the request is sent
 	trailer http.Header               // complete at the end of the body
+	hangUp  func() error              // ends a read under way, in HTTP/1.1
 	done    atomic.Bool               // it is read to its end
+	fault   atomic.Pointer[error]     // why it can't be
+	lost    atomic.Bool               // the origin has gone before its end
 }
 
 // takeUpload wraps the body of r.
@@ -54,6 +58,9 @@ func takeUpload(w http.ResponseWriter, r *http.Request, m mode) *upload {
 		}
 	}
 	u := &upload{ReadCloser: r.Body, trailer: r.Trailer}
+	if m != modeH2 {
+		u.hangUp = func() error { return http.NewResponseController(w).SetReadDeadline(longAgo) }
+	}
 	r.Body = u
 	return u
 }
@@ -66,14 +73,41 @@ func (u *upload) Read(b []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		if terr := cleanTrailer(u.trailer); terr != nil {
+			u.fault.CompareAndSwap(nil, &terr)
 			return n, uploadError{terr}
 		}
 		u.done.Store(true)
 	case err != nil:
+		u.fault.CompareAndSwap(nil, &err)
 		err = uploadError{err}
 	}
 	return n, err
 }
+
+// Close gives the rest of the body up. net/http's own Close would wait for a
+// client that is silent, and the answer with it; the connection ends after the
+// answer anyway, see closeAfter.
+func (u *upload) Close() error {
+	switch {
+	case u.hangUp == nil:
+		return u.ReadCloser.Close()
+	case u.done.Load():
+		return nil
+	}
+	return u.hangUp()
+}
+
+// abandon ends the upload of a request whose origin has gone by itself, and not
+// because of a fault in the body.
+func (u *upload) abandon() {
+	if u.fault.Load() != nil {
+		return
+	}
+	u.lost.Store(true)
+	_ = u.Close() // the connection ends anyway
+}
+
+var longAgo = time.Unix(1, 0)
 
 // closeAfter ends the client's connection with this answer where the request's
 // body has not been read to its end: what comes next on it is no request. (And
@@ -82,6 +116,17 @@ func (x *exchange) closeAfter(h http.Header) {
 	if x.upload != nil && x.mode != modeH2 && !x.upload.done.Load() {
 		h["Connection"] = []string{"close"}
 	}
+}
+
+// malformed says whether the client is at fault for a body that can't be read,
+// and still there to be told.
+func (u *upload) malformed() bool {
+	if u == nil || u.fault.Load() == nil {
+		return false
+	}
+	err := *u.fault.Load()
+	var network net.Error
+	return !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, context.Canceled) && !errors.As(err, &network)
 }
 
 // uploadError is a fault in what the client sends as a body.

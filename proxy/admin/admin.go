@@ -24,7 +24,7 @@ type Options struct {
 	Hosts     []string // more names that it is called by; A-labels
 	Store     session.Store
 	CA        []byte     // PEM of what clients are to trust
-	Proxy     string     // host:port of the proxy, as clients dial it
+	Proxy     Listener   // the proxy's port that clients are told of, its Addr as they dial it
 	Listeners []Listener // all its ports
 	Version   string     // of this program
 	Log       *slog.Logger
@@ -85,7 +85,7 @@ type server struct {
 	names     names
 	store     session.Store
 	ca        []byte
-	proxy     string
+	proxy     Listener
 	listeners []Listener
 	version   string
 	log       *slog.Logger

@@ -34,7 +34,7 @@ func testOptions(t *testing.T) Options {
 		Sites:   func() []config.Site { return []config.Site{site(t, "shop", "shop.test", "shop.test", "*.shop.test")} },
 		Clients: func() []string { return nil },
 		CA:      []byte("-----BEGIN CERTIFICATE-----\n"),
-		Proxy:   "127.0.0.1:8080",
+		Proxy:   Listener{Addr: "127.0.0.1:8080"},
 		Version: "v1.2.3",
 		Log:     slog.New(slog.DiscardHandler),
 	}

@@ -20,7 +20,7 @@ func (s *server) proxyPAC(w http.ResponseWriter, _ *http.Request) {
 
 // pac writes the proxy auto-configuration: clients send the declared hosts
 // through the proxy, without a way around it when it is down, and nothing else.
-func pac(proxy string, sites []config.Site) []byte {
+func pac(proxy Listener, sites []config.Site) []byte {
 	var declared []byte
 	for _, s := range sites {
 		for _, p := range s.Patterns {
@@ -30,7 +30,11 @@ func pac(proxy string, sites []config.Site) []byte {
 			declared = fmt.Appendf(declared, "\n    {host: %s, below: %t, port: %s}", literal(p.Host), p.Wildcard, literal(p.Port))
 		}
 	}
-	return fmt.Appendf(nil, pacScript, literal("PROXY "+proxy), declared)
+	kind := "PROXY "
+	if proxy.TLS {
+		kind = "HTTPS "
+	}
+	return fmt.Appendf(nil, pacScript, literal(kind+proxy.Addr), declared)
 }
 
 // literal is s as a JavaScript string. encoding/json also escapes what could

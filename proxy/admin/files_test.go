@@ -41,9 +41,30 @@ func TestPAC(t *testing.T) {
 	}
 }
 
+func TestPACNamesTheKindOfPort(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		port Listener
+		want string
+	}{
+		{"a plain port", Listener{Addr: "127.0.0.1:8080"}, `var proxy = "PROXY 127.0.0.1:8080";`},
+		{"an HTTPS port", Listener{Addr: "[::1]:8443", TLS: true}, `var proxy = "HTTPS [::1]:8443";`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := testOptions(t)
+			o.Proxy = tt.port
+			if got := ask(New(o), "GET", "/proxy.pac", noToken).Body.String(); !strings.Contains(got, tt.want) {
+				t.Errorf("no %s in:\n%s", tt.want, got)
+			}
+		})
+	}
+}
+
 func TestPACWithoutSites(t *testing.T) {
 	t.Parallel()
-	if got := string(pac("127.0.0.1:8080", nil)); !strings.Contains(got, "var declared = [];") {
+	if got := string(pac(Listener{Addr: "127.0.0.1:8080"}, nil)); !strings.Contains(got, "var declared = [];") {
 		t.Errorf("no sites are:\n%s", got)
 	}
 }
@@ -53,7 +74,7 @@ func TestPACEscapes(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\"; alert(1); //\\\n\r\u2028\u2029</script>`${x}"
 	const want = `a\"; alert(1); //\\\n\r\u2028\u2029\u003c/script\u003e` + "`${x}\""
-	got := string(pac(hostile, []config.Site{{Patterns: []config.Pattern{{Host: hostile, Port: hostile}}}}))
+	got := string(pac(Listener{Addr: hostile}, []config.Site{{Patterns: []config.Pattern{{Host: hostile, Port: hostile}}}}))
 	if n := strings.Count(got, want); n != 3 {
 		t.Errorf("%d strings escaped, want 3:\n%s", n, got)
 	}

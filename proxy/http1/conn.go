@@ -62,9 +62,6 @@ func (h *headReader) Read(b []byte) (int, error) {
 // unbounded is the limit of a body.
 const unbounded = int64(1) << 62
 
-// maxInformational bounds the 1xx responses to one request.
-const maxInformational = 16
-
 // clean says whether an idle connection may be used again: its peer has neither
 // closed it nor sent a byte, which nobody has asked for and which must not be
 // taken for the next response.
@@ -108,7 +105,7 @@ func (c *conn) roundTrip(r *http.Request) (resp *http.Response, err error) {
 		return nil, err
 	}
 	c.left = c.t.rest.MaxResponseHeaderBytes
-	for range maxInformational {
+	for { // as often as the head's limit and the request's trace allow
 		resp, err = http.ReadResponse(c.br, r)
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF) && c.silent:
@@ -132,13 +129,14 @@ func (c *conn) roundTrip(r *http.Request) (resp *http.Response, err error) {
 			return nil, err
 		}
 	}
-	return nil, errHeadTooLarge
 }
 
 // finish gives the connection back after a complete response. Nothing may be
 // left over: it would be the next request's response.
 func (c *conn) finish(resp *http.Response) {
-	if !c.stop() || resp.Close || c.br.Buffered() > 0 {
+	live := c.stop()
+	c.stop = nil // it holds the request's context, and all in it
+	if !live || resp.Close || c.br.Buffered() > 0 {
 		c.close()
 		return
 	}

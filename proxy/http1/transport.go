@@ -73,7 +73,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.close()
 		// A server may close an idle connection at any moment. What was sent
 		// on it then was not processed, or may be sent again.
-		if !c.reused || !c.silent || !replayable(r) || r.Context().Err() != nil {
+		if !c.reused || !c.silent || !replayable(r) || r.Context().Err() != nil || errors.Is(err, ErrHeadTimeout) {
 			return nil, err
 		}
 	}

@@ -502,3 +502,25 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// A hung origin is asked once, however many idle connections there are.
+func TestASilentOriginIsAskedOnce(t *testing.T) {
+	var asked atomic.Int64
+	s := serve(t, func(conn net.Conn, n int, head string) {
+		if strings.HasPrefix(head, "GET /hung") {
+			asked.Add(1)
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	})
+	tr := newTransport(t)
+	tr.rest.ResponseHeaderTimeout = 100 * time.Millisecond
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { fetch(tr, request(t, t.Context(), "GET", "http://"+s.addr+"/")) })
+	}
+	wg.Wait()
+	if got := fetch(tr, request(t, t.Context(), "GET", "http://"+s.addr+"/hung")); !got.Err || asked.Load() != 1 {
+		t.Errorf("got %v, asked %d times; want an error after one", got, asked.Load())
+	}
+}

@@ -26,8 +26,9 @@ type watched struct {
 
 	mu       sync.Mutex // guards what follows: the Transport reads and writes at the same time
 	framing  Framing
-	waiting  bool // for the response to a request
-	switched bool // to another protocol
+	waiting  bool   // for the response to a request
+	ended    func() // see OnEnd
+	switched bool   // to another protocol
 }
 
 // Write notes that there is a request to be answered.
@@ -47,6 +48,10 @@ func (c *watched) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err != nil && c.waiting && c.ended != nil { // else nothing was sent, and the Transport tries another
+		c.ended()
+		c.ended = nil
+	}
 	if n == 0 || c.switched {
 		return n, err
 	}
@@ -56,19 +61,33 @@ func (c *watched) Read(b []byte) (int, error) {
 	for read := 0; read < n; {
 		k, ended := c.framing.Next(b[read:n])
 		read += k
+		if c.framing.Fault != nil {
+			return n, io.EOF // it can't be told where this response ends
+		}
 		switch {
 		case !ended:
 		case c.framing.status == http.StatusSwitchingProtocols:
 			c.switched = true
 			return n, err
 		case !c.framing.interim():
-			c.waiting = false
+			c.waiting, c.ended = false, nil
 			if read < n || !c.quiet() {
 				return read, io.EOF
 			}
 		}
 	}
 	return n, err
+}
+
+// OnEnd has f called when the origin ends a watched connection before its
+// response is whole. The Transport waits for the request's body then, which may
+// be long in coming.
+func OnEnd(c net.Conn, f func()) {
+	if w, ok := c.(*watched); ok {
+		w.mu.Lock()
+		w.ended = f
+		w.mu.Unlock()
+	}
 }
 
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
