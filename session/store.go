@@ -34,6 +34,10 @@ func ValidID(s string) bool {
 	return true
 }
 
+// MaxPrivate bounds the private jars of a session, since clients choose the
+// names of workers.
+const MaxPrivate = 1000
+
 // Key names one jar. With no Worker it is the shared jar of the session;
 // with one, that worker's private jar in it.
 type Key struct {
@@ -46,7 +50,8 @@ type Key struct {
 func (k Key) Shared() Key { return Key{Site: k.Site, ID: k.ID} }
 
 // Life bounds a session's life. It travels with each change, since it is the
-// site's rule and not the store's.
+// site's rule and not the store's. A private jar ends with its session at the
+// latest: see [Store].
 type Life struct {
 	// Idle is the life of an unused session, renewed by each use. Zero: the
 	// longest life of the jar's own cookies less 5 %, or 30 minutes where
@@ -73,6 +78,15 @@ type Info struct {
 // Writers of different cookies both win; of one cookie, the rules of
 // [Jar.Apply] say who does. What Apply returned holds at once for every later
 // Load on the same Store and survives the death of the process.
+//
+// A private jar has a life of its own within that of its session: when the
+// shared jar's life is over so is the private one's, and a session that starts
+// anew does not bring it back. One that is made before the shared jar, such as
+// for the CSRF token of a login page, lives as a session of session cookies
+// does: Life.Idle, or 30 minutes where that is zero, whatever the lives of its
+// cookies, until a use finds a shared jar. A session has at most [MaxPrivate];
+// a new one takes the place of the least recently used. A use that was not
+// written (see Renew) does not count.
 type Store interface {
 	// Load returns the jar, or ErrNotFound. Any number of callers share it;
 	// none may change it. It reads memory, and asks a server only where
@@ -88,7 +102,8 @@ type Store interface {
 
 	// Renew restarts the idle life of a session in use. It is cheap enough
 	// for every request: a life of which more than nine tenths are left is
-	// not written again. An unknown session is not an error.
+	// not written again. What is left of the session counts as the life of
+	// a private jar here, where that is shorter. An unknown session is not an error.
 	Renew(ctx context.Context, key Key, life Life) error
 
 	// Revoke ends the session that key belongs to and all its private jars,

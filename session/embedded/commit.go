@@ -59,17 +59,21 @@ func (s *Store) newest(key session.Key) (*record, *batch) {
 	return s.live[key], nil
 }
 
-// put makes r the newest state of key. s.mu is held.
-func (s *Store) put(key session.Key, r *record) { s.filling.records[key] = r }
+// newestShared is the last state of the session that a private key belongs to,
+// and nil for a shared key. s.mu is held.
+func (s *Store) newestShared(key session.Key) *record {
+	if key.Worker == "" {
+		return nil
+	}
+	r, _ := s.newest(key.Shared())
+	return r
+}
 
-// dropPrivate removes the private jars of a session. s.mu is held.
-func (s *Store) dropPrivate(shared session.Key) {
-	for _, records := range []map[session.Key]*record{s.filling.records, s.writing.records, s.live} {
-		for key := range records {
-			if key.Worker != "" && key.Shared() == shared {
-				s.put(key, nil)
-			}
-		}
+// put makes r the newest state of key. s.mu is held.
+func (s *Store) put(key session.Key, r *record) {
+	s.filling.records[key] = r
+	if r != nil {
+		s.workers.add(key)
 	}
 }
 
@@ -133,11 +137,14 @@ func (s *Store) commit() error {
 	s.writing = new(batch)
 	if err != nil {
 		// What gathered meanwhile builds on states that are lost.
-		s.filling.finish(err)
+		lost := s.filling
 		s.filling = newBatch()
+		s.recount(lost)
+		lost.finish(err)
 	} else {
 		s.show(b)
 	}
+	s.recount(b)
 	b.finish(err)
 	return err
 }
@@ -196,13 +203,19 @@ func (s *Store) sweep() {
 	defer s.mu.Unlock()
 	now := time.Now().UnixMicro()
 	for key, r := range s.live {
-		if _, pending := s.newest(key); pending != nil || r.live(now) {
+		if _, pending := s.newest(key); pending != nil || r.liveIn(s.newestShared(key), now) {
+			continue
+		}
+		if key.Worker != "" {
+			s.put(key, nil)
 			continue
 		}
 		switch rest := r.at(now); rest {
 		case r.jar:
 		case nil:
 			s.put(key, nil)
+			// Without it none could tell that they are over.
+			s.dropPrivate(key, r.ends)
 		default:
 			s.put(key, &record{jar: rest, used: r.used, ends: r.ends})
 		}

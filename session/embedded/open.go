@@ -41,6 +41,7 @@ var (
 func Open(path string) (*Store, error) {
 	s := &Store{
 		live:    make(map[session.Key]*record),
+		workers: make(workers),
 		filling: newBatch(),
 		writing: new(batch),
 		wake:    make(chan struct{}, 1),
@@ -109,6 +110,7 @@ func (s *Store) read() error {
 				return nil
 			}
 			s.live[key] = r
+			s.workers.add(key)
 			s.clock = max(s.clock, r.jar.Version())
 			return nil
 		})

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -12,6 +13,9 @@ import (
 // floorLife is how long a floor outlives the session that was revoked.
 const floorLife = int64(24 * time.Hour / time.Microsecond)
 
+// loneIdle is the idle life of a private jar without a shared one.
+const loneIdle = 30 * time.Minute
+
 // record is one state of one jar. It never changes. Its times are microseconds
 // since 1970, like the versions.
 type record struct {
@@ -22,6 +26,13 @@ type record struct {
 
 // live says whether the session is still going at now.
 func (r *record) live(now int64) bool { return r != nil && now < r.ends }
+
+// liveIn is live for a private record in a session of that shared one. The end
+// of a session ends the private jars that were used in it, and not those made
+// since, for the next.
+func (r *record) liveIn(shared *record, now int64) bool {
+	return r.live(now) && (shared == nil || now < shared.ends || r.used >= shared.ends)
+}
 
 // floor is the floor that holds at now, or 0.
 func (r *record) floor(now int64) int64 {
@@ -50,10 +61,13 @@ func (r *record) at(now int64) *session.Jar {
 // jarAt is the jar under key at now, nil for none. own and shared are the
 // records of the key and of its session.
 func jarAt(key session.Key, own, shared *record, now int64) *session.Jar {
-	if jar := own.at(now); jar != nil {
-		return jar
+	if key.Worker == "" {
+		return own.at(now)
 	}
-	if floor := shared.floor(now); key.Worker != "" && floor != 0 {
+	if own.liveIn(shared, now) {
+		return own.jar
+	}
+	if floor := shared.floor(now); floor != 0 {
 		// Revoke removed the private jars; its floor lies under them too,
 		// for workers that it never heard of as well.
 		return none.Revoke(floor)
@@ -61,14 +75,28 @@ func jarAt(key session.Key, own, shared *record, now int64) *session.Jar {
 	return nil
 }
 
+// endOf is when the jar under key ends if it is used at now. That is not before
+// now, whatever the rule: see liveIn, which tells by it what was used since.
+func endOf(key session.Key, jar *session.Jar, shared *record, now int64, life session.Life) int64 {
+	if key.Worker != "" && !shared.live(now) {
+		life.Idle = cmp.Or(life.Idle, loneIdle)
+	}
+	return max(now, jar.End(time.UnixMicro(now), life).UnixMicro())
+}
+
 // due says whether the idle life is to be restarted at now, and where it would
 // end then. A life that the site's rule has since made shorter is cut at once.
-func (r *record) due(now int64, life session.Life) (end int64, due bool) {
-	if !r.live(now) {
+func (r *record) due(key session.Key, shared *record, now int64, life session.Life) (end int64, due bool) {
+	if !r.liveIn(shared, now) {
 		return 0, false
 	}
-	end = r.jar.End(time.UnixMicro(now), life).UnixMicro()
-	return end, end < r.ends || 10*(r.ends-now) <= 9*(end-now)
+	end = endOf(key, r.jar, shared, now, life)
+	if end < r.ends || 10*(r.ends-now) <= 9*(end-now) {
+		return end, true
+	}
+	// A private jar with a cookie of a year would count as unused for weeks,
+	// and make room for others.
+	return end, shared.live(now) && 10*(now-r.used) >= min(end, shared.ends)-now
 }
 
 // renewed is r with its life restarted.

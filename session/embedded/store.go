@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +47,7 @@ type Store struct {
 	clock   int64      // the highest version given or found on disk
 	filling *batch     // takes the next changes
 	writing *batch     // is being committed; empty between commits
+	workers workers    // of the private keys that are live or pending
 	closed  bool
 
 	wake     chan struct{} // somebody waits for filling
@@ -110,7 +112,7 @@ func (s *Store) Apply(ctx context.Context, key session.Key, u session.Update, li
 		return jar, outcomes, s.Renew(ctx, key, life)
 	}
 
-	jar, outcomes, b, err := s.change(key, u, life, now)
+	jar, outcomes, b, err := s.change(key, u, life)
 	if err == nil {
 		err = b.wait(ctx)
 	}
@@ -122,7 +124,7 @@ func (s *Store) Apply(ctx context.Context, key session.Key, u session.Update, li
 
 // change applies u to the newest state of key, on disk or not, and returns the
 // batch to wait for, nil for none.
-func (s *Store) change(key session.Key, u session.Update, life session.Life, now int64) (*session.Jar, []session.Outcome, *batch, error) {
+func (s *Store) change(key session.Key, u session.Update, life session.Life) (*session.Jar, []session.Outcome, *batch, error) {
 	if len(key.Site)+len(key.ID)+len(key.Worker) > maxKey {
 		return nil, nil, nil, errKeyTooLong
 	}
@@ -131,14 +133,21 @@ func (s *Store) change(key session.Key, u session.Update, life session.Life, now
 	if s.closed {
 		return nil, nil, nil, errClosed
 	}
+	now := time.Now().UnixMicro()
 	old, pending := s.newest(key)
-	shared, _ := s.newest(key.Shared())
+	shared := s.newestShared(key)
 	base := cmp.Or(jarAt(key, old, shared, now), none)
 	jar, outcomes := base.Apply(u, s.version())
 	// Where nothing changed, the batch is that of the change which made this
 	// one needless: what the caller saw in the jar must survive too.
 	if jar != base {
-		s.put(key, &record{jar: jar, used: now, ends: jar.End(time.UnixMicro(now), life).UnixMicro()})
+		switch over := !old.liveIn(shared, now); {
+		case key.Worker != "" && over:
+			s.makeRoom(key.Shared(), now)
+		case old != nil && over:
+			s.dropPrivate(key, old.ends)
+		}
+		s.put(key, &record{jar: jar, used: now, ends: endOf(key, jar, shared, now, life)})
 		pending = s.filling
 	}
 	s.wakeUp()
@@ -150,12 +159,15 @@ func (s *Store) change(key session.Key, u session.Update, life session.Life, now
 func (s *Store) Renew(_ context.Context, key session.Key, life session.Life) error {
 	now := time.Now().UnixMicro()
 	s.view.RLock()
-	r, closed := s.live[key], s.live == nil
+	r, shared, closed := s.live[key], (*record)(nil), s.live == nil
+	if key.Worker != "" {
+		shared = s.live[key.Shared()]
+	}
 	s.view.RUnlock()
 	if closed {
 		return fail("renew", key, errClosed)
 	}
-	if _, due := r.due(now, life); !due {
+	if _, due := r.due(key, shared, now, life); !due {
 		return nil
 	}
 
@@ -164,15 +176,16 @@ func (s *Store) Renew(_ context.Context, key session.Key, life session.Life) err
 	if s.closed {
 		return fail("renew", key, errClosed)
 	}
+	now = time.Now().UnixMicro()
 	r, _ = s.newest(key)
-	end, due := r.due(now, life)
+	end, due := r.due(key, s.newestShared(key), now, life)
 	if !due {
 		return nil
 	}
 	s.put(key, r.renewed(now, end))
 	s.view.Lock()
 	defer s.view.Unlock()
-	if shown := s.live[key]; shown.live(now) {
+	if shown := s.live[key]; shown.liveIn(s.live[key.Shared()], now) {
 		s.live[key] = shown.renewed(now, end)
 	}
 	return nil
@@ -213,7 +226,7 @@ func (s *Store) end(ctx context.Context, op string, key session.Key, next func(o
 	}
 	old, _ := s.newest(key)
 	s.put(key, next(old, time.Now().UnixMicro()))
-	s.dropPrivate(key)
+	s.dropPrivate(key, math.MaxInt64)
 	b := s.filling
 	s.wakeUp()
 	s.mu.Unlock()

@@ -80,6 +80,18 @@ func RunDurable(t *testing.T, open func(t *testing.T, dir string) session.Store)
 			f.wantJar(worker("w2"), "csrf=2")
 			f.wantJar(shop, absent)
 		}},
+		{"private jars end with their session, before and after", func(f fixture, reopen func() fixture) {
+			start := time.Now()
+			f.apply(shop, reply(0, cookie("sid", "1")), session.Life{Idle: brief})
+			f.set(worker("w"), cookie("csrf", "1"))
+			f = reopen()
+			f.wantEnd(worker("w"), start, brief)
+			f.set(worker("new"), cookie("csrf", "2"))
+			f.set(shop, cookie("sid", "2"))
+			f = reopen()
+			f.wantJar(worker("w"), absent)
+			f.wantJar(worker("new"), "csrf=2")
+		}},
 		{"a life goes on while the store is closed", func(f fixture, reopen func() fixture) {
 			start := time.Now()
 			f.apply(shop, reply(0, cookie("sid", "1")), session.Life{Idle: brief})

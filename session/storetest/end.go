@@ -4,7 +4,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// ending: Revoke, Clear and private jars.
+// ending: Revoke and Clear.
 var ending = []test{
 	{"a revoked session has no cookies", func(f fixture) {
 		f.set(shop, cookie("sid", "1"))
@@ -115,20 +115,6 @@ var ending = []test{
 		for _, key := range others {
 			f.wantJar(key, "sid=1")
 		}
-	}},
-	{"a private jar is its worker's alone", func(f fixture) {
-		f.set(shop, cookie("sid", "1"))
-		f.set(worker("w1"), cookie("csrf", "1"))
-		f.set(worker("w2"), cookie("csrf", "2"))
-		f.wantJar(shop, "sid=1")
-		f.wantJar(worker("w1"), "csrf=1")
-		f.wantJar(worker("w2"), "csrf=2")
-		f.wantJar(worker("w3"), absent)
-	}},
-	{"a private jar needs no shared one", func(f fixture) {
-		f.set(worker("w"), cookie("csrf", "1"))
-		f.wantJar(worker("w"), "csrf=1")
-		f.wantJar(shop, absent)
 	}},
 	{"Revoke ends the private jars, by whichever key it is called", func(f fixture) {
 		f.set(shop, cookie("sid", "1"))

@@ -104,13 +104,6 @@ var living = []test{
 		f.wantOutcomes(shop, timid(f.leave(shop), cookie("sid", "3")), session.Changed)
 		f.wantJar(shop, "sid=3")
 	}},
-	{"a private jar has a life of its own", func(f fixture) {
-		start := time.Now()
-		f.set(shop, cookie("sid", "1"))
-		f.apply(worker("w"), reply(0, cookie("csrf", "1")), session.Life{Idle: brief})
-		f.wantEnd(worker("w"), start, brief)
-		f.wantJar(shop, "sid=1")
-	}},
 }
 
 // wantEnd waits for the end of a session that was last used after start, which

@@ -17,7 +17,7 @@ import (
 // and closed by whoever opened it once that subtest is over; the suite may have
 // closed it already. Subtests run in parallel.
 func Run(t *testing.T, open func(t *testing.T) session.Store) {
-	for _, part := range [][]test{applying, racing, living, ending, listing, handling} {
+	for _, part := range [][]test{applying, racing, living, ending, private, listing, handling} {
 		for _, tt := range part {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
