@@ -72,7 +72,8 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 		return err
 	}
 	defer i.close()
-	fmt.Fprintf(stdout, demoLines, i.proxyURL(), i.caPath(), demoUser, demoPassword, i.listeners[0].Addr(), i.runFlags())
+	port := i.entry()
+	fmt.Fprintf(stdout, demoLines, proxyURL(port, ""), i.caPath(), demoUser, demoPassword, proxyURL(port, "b-session-qa1:"), i.runFlags())
 	return i.serve(ctx)
 }
 
@@ -95,7 +96,7 @@ Try this in another terminal:
   curl -s https://shop.test/api/me
 
   # Another session is not. The proxy's user name selects it.
-  https_proxy=http://b-session-qa1:@%[5]s curl -s https://shop.test/api/me
+  https_proxy=%[5]s curl -s https://shop.test/api/me
 
 "sessionproxy run%[6]s -- CMD" runs any program behind the proxy. Log lines follow. Ctrl-C ends the demo.
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,8 @@ type instance struct {
 	proxy     *proxy.Proxy
 	registry  *prometheus.Registry
 	reloadOK  prometheus.Gauge
-	current   atomic.Pointer[config.Config] // in force, for the admin API
+	current   atomic.Pointer[config.Config]   // in force, for the admin API
+	cert      atomic.Pointer[tls.Certificate] // in force, of the HTTPS proxy ports; nil without any
 
 	listeners []net.Listener // as config.Listen
 	admin     net.Listener
@@ -122,31 +124,46 @@ func makeState(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func (i *instance) bindAll() (err error) {
-	var cert *tls.Config
+func (i *instance) bindAll() error {
+	cert, err := i.portCertificate(i.config.TLS)
+	if err != nil {
+		return err
+	}
+	i.cert.Store(cert)
+	https := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.cert.Load(), nil },
+		NextProtos:     []string{"http/1.1"},
+	}
 	for _, l := range i.config.Listen {
 		ln, err := bind("listen", l.Addr)
 		if err != nil {
 			return err
 		}
+		if l.TLS {
+			ln = tls.NewListener(ln, https)
+		}
 		i.listeners = append(i.listeners, ln)
-		if !l.TLS {
-			continue
-		}
-		if cert == nil {
-			pair, err := tls.LoadX509KeyPair(i.config.TLS.Cert, i.config.TLS.Key)
-			if err != nil {
-				return fmt.Errorf("read tls.cert and tls.key: %w", err)
-			}
-			cert = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
-		}
-		i.listeners[len(i.listeners)-1] = tls.NewListener(ln, cert)
 	}
 	if i.admin, err = bind("admin", i.config.Admin); err != nil {
 		return err
 	}
 	i.ops, err = bind("ops", i.config.Ops)
 	return err
+}
+
+// portCertificate reads the certificate that c gives the HTTPS proxy ports.
+// Open ports outlive a reload that declares none of them, and keep theirs.
+func (i *instance) portCertificate(c config.TLS) (*tls.Certificate, error) {
+	https := slices.ContainsFunc(i.config.Listen, func(l config.Listen) bool { return l.TLS })
+	if !https || c.Cert == "" {
+		return i.cert.Load(), nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read tls.cert and tls.key: %w", err)
+	}
+	return &pair, nil
 }
 
 func bindRemedy(setting string, err error) string {
@@ -165,7 +182,7 @@ func bindRemedy(setting string, err error) string {
 func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
 		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store,
-		CA: i.authority.PEM(), Proxy: i.listeners[0].Addr().String(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
+		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
 		Sites: func() []config.Site { return i.current.Load().Sites }, Clients: i.clientNames, Revoke: i.proxy.Revoke, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
@@ -251,15 +268,6 @@ func (i *instance) caPath() string {
 		return absolute(i.config.CA.Cert)
 	}
 	return absolute(filepath.Join(i.config.State, "ca.pem"))
-}
-
-// proxyURL is the first port as a client on this machine writes it.
-func (i *instance) proxyURL() string {
-	scheme := "http"
-	if i.config.Listen[0].TLS {
-		scheme = "https"
-	}
-	return scheme + "://" + i.listeners[0].Addr().String()
 }
 
 func (i *instance) proxyAddrs() string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"os"
 	"os/signal"
@@ -17,14 +18,14 @@ import (
 const watchEvery = time.Second
 
 // reloadOnChange reads the configuration anew on SIGHUP, or when its file has
-// changed, until ctx ends.
-func (i *instance) reloadOnChange(ctx context.Context, source config.Source) {
+// changed, until ctx ends. loaded is what the file was before it was read
+// first: a change while the proxy starts counts.
+func (i *instance) reloadOnChange(ctx context.Context, source config.Source, loaded fileState) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	loaded := stateOf(source.File)
 	last := loaded
 	for {
 		select {
@@ -71,6 +72,10 @@ func (i *instance) reload(source config.Source) {
 		// The ports stay as they are, so the new clients must fit them.
 		err = next.OpenPorts(i.config.Listen)
 	}
+	var cert *tls.Certificate
+	if err == nil {
+		cert, err = i.portCertificate(next.TLS)
+	}
 	if err == nil {
 		err = i.proxy.Reload(next)
 	}
@@ -86,6 +91,7 @@ func (i *instance) reload(source config.Source) {
 		}
 		return
 	}
+	i.cert.Store(cert)
 	i.current.Store(next)
 	if keys := i.config.NeedsRestart(next); len(keys) > 0 {
 		i.log.Warn("reload: some changes wait for a restart", "keys", strings.Join(keys, ", "))

@@ -46,6 +46,7 @@ are one site, on loopback, with an embedded store.`,
 
 // serve runs a proxy until ctx ends.
 func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) error {
+	seen := stateOf(source.File)
 	c, err := config.Load(source)
 	if err != nil {
 		return err
@@ -70,13 +71,13 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 	var reloads sync.WaitGroup
 	defer reloads.Wait()
 	defer stop()
-	reloads.Go(func() { i.reloadOnChange(ctx, source) })
+	reloads.Go(func() { i.reloadOnChange(ctx, source, seen) })
 	return i.serve(ctx)
 }
 
 // greet prints what a newcomer needs next.
 func (i *instance) greet(w io.Writer, host string) {
-	proxy := i.proxyURL()
+	proxy := proxyURL(i.entry(), "")
 	fmt.Fprintf(w, `Sharing the sessions of %s and its subdomains.
 
   proxy   %s

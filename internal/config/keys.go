@@ -33,7 +33,7 @@ var keys = []key{
 	{"listen[].tls", "BOOL", "false", "An HTTPS proxy. It needs `tls.cert` and `tls.key`."},
 	{"listen[].plain_auth", "BOOL", "false", "Take passwords in clear off loopback: for a private network only."},
 
-	{"admin", "HOST:PORT", "127.0.0.1:8081", "The API and the dashboard. On loopback, since their tokens cross it in clear."},
+	{"admin", "HOST:PORT", "127.0.0.1:8081", "The admin API, `/ca.pem` and `/proxy.pac`. On loopback, since the admin token crosses it in clear."},
 	{"ops", "HOST:PORT", "127.0.0.1:8082", "`/metrics`, `/healthz` and `/readyz`, without a login. It may be public."},
 	{"state", formDir, "./state", "The CA, the admin token, the embedded store, the spool. Made with mode 0700; by default beside the configuration file."},
 	{"store", "embedded", "embedded", "Where sessions live. `embedded` is a file in the state directory, for one machine."},
@@ -74,7 +74,7 @@ var keys = []key{
 	{"sites[].cookies.max_age", "DURATION", "0", "When a session ends, used or not. 0: never."},
 	{"sites[].cookies.deliver", "BOOL", "true", "`false`: shared cookies that the site sets are not passed on to clients (deletions are)."},
 	{"sites[].cookies.protect_logout", "[GLOB]", `["*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"]`, "Requests whose path and query, in lower case, match one leave without any shared cookie, so that one client cannot log out all. `[]` switches it off."},
-	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site."},
+	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site. Not those that the proxy answers for, nor those that tell whose request it is, such as `Origin`, `Referer` and `Sec-Fetch-*`."},
 }
 
 // later is what the configuration will take and this release does not do. To

@@ -185,14 +185,12 @@ func (j *judge) headers(at string, s *Site) {
 	for _, name := range j.inOrder(at, s.Headers) {
 		at, value := join(at, name), s.Headers[name]
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		why, reserved := ours[canonical]
+		why := reserved(canonical)
 		switch _, again := headers[canonical]; {
 		case !httpguts.ValidHeaderFieldName(name):
 			j.at(at, "this is no field name", "a name holds letters, digits and hyphens (RFC 9110, section 5.1)")
-		case reserved:
+		case why != "":
 			j.at(at, canonical+" cannot be set: "+why, "remove it")
-		case strings.HasPrefix(canonical, "Proxy-"):
-			j.at(at, canonical+" cannot be set: Proxy-* fields end at a proxy", "remove it")
 		case again:
 			j.at(at, canonical+" stands twice", "remove one")
 		case !httpguts.ValidHeaderFieldValue(value):
@@ -203,10 +201,27 @@ func (j *judge) headers(at string, s *Site) {
 	s.Headers = headers
 }
 
-const hopByHop = "it belongs to one connection (RFC 9110, section 7.6.1)"
+// reserved says why a field cannot be set; "" where it can.
+func reserved(canonical string) string {
+	switch {
+	case strings.HasPrefix(canonical, "Proxy-"):
+		return "Proxy-* fields end at a proxy"
+	case strings.HasPrefix(canonical, "Sec-Fetch-"), strings.HasPrefix(canonical, "Access-Control-Request-"):
+		return evidence
+	}
+	return reservedFields[canonical]
+}
 
-// ours are the fields that the proxy itself answers for.
-var ours = map[string]string{
+const (
+	hopByHop = "it belongs to one connection (RFC 9110, section 7.6.1)"
+	// By these the site, and the proxy before it attaches cookies, know one
+	// page's requests from another's.
+	evidence = "it tells whose request this is, which only the client knows"
+)
+
+// reservedFields are those that the proxy itself answers for, and those that
+// only the client can.
+var reservedFields = map[string]string{
 	"Connection":        hopByHop,
 	"Keep-Alive":        hopByHop,
 	"Te":                hopByHop,
@@ -217,4 +232,8 @@ var ours = map[string]string{
 	"Content-Length":    "it is the body's own",
 	"Cookie":            "the session's cookies go there",
 	"X-Proxy-Session":   "it selects a session and ends here",
+
+	"Origin":                    evidence,
+	"Referer":                   evidence,
+	"Upgrade-Insecure-Requests": evidence,
 }
