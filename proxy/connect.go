@@ -22,12 +22,12 @@ func (p *Proxy) front(l config.Listen) http.Handler {
 				"This is a proxy port. Set it as your client's HTTP proxy; through it, http://"+internalHost+"/ says more.").write(w, r, p.ids.next())
 			return
 		}
-		if r.Method != http.MethodConnect && r.URL.Hostname() == internalHost {
-			p.welcome(w, r) // it says how to become a client, so it asks nobody
-			return
-		}
 		rules := p.rules.Load()
 		id, ref := rules.identify(&l, r)
+		if r.Method != http.MethodConnect && r.URL.Hostname() == internalHost {
+			p.welcome(w, r, id, false) // it says how to become a client, so it refuses nobody
+			return
+		}
 		if ref != nil {
 			p.refused(w, r, nil, ref)
 			return

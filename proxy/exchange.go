@@ -102,7 +102,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 	}
 	if t.host == internalHost {
 		x.closeAfter(w.Header())
-		p.welcome(&x.relay, r)
+		p.welcome(&x.relay, r, id, t.secure)
 		return
 	}
 	x.trace.Got1xxResponse = x.relay.informational

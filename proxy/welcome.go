@@ -1,22 +1,38 @@
 package proxy
 
 import (
-	"fmt"
+	"bytes"
+	_ "embed"
+	"html/template"
 	"net/http"
 	"strconv"
 )
 
 // welcome is http://sessionproxy.internal/, which only a client of the proxy
-// reaches: the CA, and how to install it.
-func (p *Proxy) welcome(w http.ResponseWriter, r *http.Request) {
+// reaches: who the proxy takes it for, whether it trusts the CA, and how to
+// install that. who is nil where the port asked in vain.
+func (p *Proxy) welcome(w http.ResponseWriter, r *http.Request, who *identity, secure bool) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
 	case r.URL.Path == "/ca.pem":
 		serveBytes(w, r, "application/x-pem-file", p.ca)
+	case r.URL.Path == "/trusted.svg" && secure:
+		serveBytes(w, r, "image/svg+xml", []byte(trusted))
 	case r.URL.Path == "/":
-		serveBytes(w, r, "text/html; charset=utf-8", fmt.Append(nil, welcomePage))
+		page := struct {
+			Known, Secure           bool
+			Client, Worker, Session string
+		}{Known: who != nil, Secure: secure}
+		if who != nil {
+			page.Client, page.Worker, page.Session = who.name, who.worker, who.session
+		}
+		var b bytes.Buffer
+		if err := welcomePage.Execute(&b, page); err != nil {
+			panic(err) // of a template that is compiled in, into memory
+		}
+		serveBytes(w, r, "text/html; charset=utf-8", b.Bytes())
 	default:
 		http.NotFound(w, r)
 	}
@@ -26,29 +42,17 @@ func serveBytes(w http.ResponseWriter, r *http.Request, contentType string, b []
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src https://"+internalHost)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(b)
 	}
 }
 
-const welcomePage = `<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width"><title>sessionproxy</title>
-<style>body{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}code,pre{font-family:ui-monospace,monospace}pre{white-space:pre-wrap;overflow-wrap:anywhere}</style>
-<h1>You are behind sessionproxy</h1>
-<p>For the sites that its operator declared, this proxy adds the cookies of a shared session to your requests. To do so over https it shows certificates of its own authority, which your client has to trust:</p>
-<p><a href="/ca.pem">Download ca.pem</a></p>
-<h2>Give it to</h2>
-<dl>
-<dt>One program, on the proxy's machine<dd><pre>sessionproxy run -- CMD</pre>
-<dt>All programs there<dd><pre>sessionproxy ca install</pre>
-<dt>curl<dd><pre>curl --cacert ca.pem</pre>
-<dt>Python requests<dd><pre>REQUESTS_CA_BUNDLE=ca.pem</pre>
-<dt>Node<dd><pre>NODE_EXTRA_CA_CERTS=ca.pem</pre>
-<dt>Debian, Ubuntu<dd><pre>cp ca.pem /usr/local/share/ca-certificates/sessionproxy.crt &amp;&amp; update-ca-certificates</pre>
-<dt>Chromium on Linux<dd><pre>certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n sessionproxy -i ca.pem</pre>
-<dt>Firefox<dd><pre>Settings, Certificates, Authorities, Import</pre>
-<dt>Windows, macOS<dd><pre>Open ca.pem, and put it among the trusted roots</pre>
-</dl>
-<p>Trust it on machines and profiles that are meant for this work only.</p>
-</html>
-`
+//go:embed welcome.html
+var welcomeHTML string
+
+var welcomePage = template.Must(template.New("welcome").Parse(welcomeHTML))
+
+// trusted is an image that a client shows only if it trusts the CA: it comes
+// over https with our own certificate, and needs no script.
+const trusted = `<svg xmlns="http://www.w3.org/2000/svg" width="220" height="24"><text x="0" y="17" font-family="system-ui,sans-serif" font-size="16" fill="#2a7d2a">yes, it is trusted</text></svg>`
