@@ -249,3 +249,25 @@ func TestCookieValuesAreInNoLog(t *testing.T) {
 		}
 	}
 }
+
+// A response with more lines than a site may have cookies is looked at no
+// further: each line costs, and all wait for the store.
+func TestOneResponseSetsNoMoreThanASiteMayHave(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Handler: handler(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 5000 {
+			w.Header().Add("Set-Cookie", fmt.Sprintf("c%d=1", i))
+		}
+	})})
+	a := w.Get(t, world.TunnelH1, "/")
+	if n := len(a.Header["Set-Cookie"]); n != 5000 {
+		t.Errorf("the client was given %d lines, want all", n)
+	}
+	jar, err := w.Store().Load(t.Context(), session.Key{Site: world.Host, ID: session.DefaultID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(jar.Cookies()); n != 180 {
+		t.Errorf("the session holds %d cookies, want 180", n)
+	}
+}

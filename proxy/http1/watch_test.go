@@ -28,6 +28,7 @@ func TestAWatchedConnectionEndsWithASurplus(t *testing.T) {
 		{"two answers", "GET", ok + evil, "ok", 10},
 		{"two answers, one of them long", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + strings.Repeat("x", 1<<16) + evil, strings.Repeat("x", 1<<16), 10},
 		{"two answers, one in chunks", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n" + evil, "ok", 10},
+		{"two answers, the length of one in a second line", "GET", "HTTP/1.1 200 OK\r\nContent-Length:\r\n 2\r\n\r\nok" + evil, "ok", 10},
 		{"HEAD with a body", "HEAD", evil, "", 10},
 		{"304 with a body", "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\nok", "", 10},
 	} {
