@@ -26,7 +26,7 @@ const (
 	ByLogin                  // the response to a login request
 	ByRecipe                 // the proxy's own login
 	ByImport                 // cookies import
-	ByOperator               // cookies set and rm, the dashboard
+	ByOperator               // cookies set and rm
 	ByWorker                 // a worker that writes the shared Redis hash itself
 )
 

@@ -3,6 +3,7 @@ package session
 import (
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
@@ -28,6 +29,9 @@ func CanonicalHost(host string) (string, bool) {
 		return canonicalIPv6(host)
 	}
 	ascii, lower, puny := scanHost(host)
+	if !ascii && !utf8.ValidString(host) {
+		return "", false // idna takes such bytes for a character
+	}
 	if !ascii || puny {
 		var err error
 		if host, err = lookup.ToASCII(host); err != nil {

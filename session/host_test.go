@@ -18,6 +18,7 @@ func TestCanonicalHost(t *testing.T) {
 		{"sharp s is not ss", "straße.de", "xn--strae-oqa.de"},
 		{"an A-label is checked and kept", "XN--bcher-kva.example", "xn--bcher-kva.example"},
 		{"full-width letters and dots are mapped", "ｓｈｏｐ。example", "shop.example"},
+		{"what is no UTF-8 is no host", "\x80", ""},
 		{"IPv4 stays", "127.0.0.1", "127.0.0.1"},
 		{"IPv6 loses its brackets", "[::1]", "::1"},
 		{"IPv6 without brackets", "2001:DB8:0::1", "2001:db8::1"},

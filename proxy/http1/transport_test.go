@@ -484,7 +484,7 @@ func FuzzResponse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, answer []byte, head bool) {
 		if bytes.Contains(answer, []byte(" 101")) {
-			t.Skip("101 belongs to upgrades, which are not sent here")
+			return // 101 belongs to upgrades, which are not sent here
 		}
 		method := "GET"
 		if head {
