@@ -6,6 +6,7 @@ require (
 	github.com/elazarl/goproxy v1.9.4 // the engine: CONNECT dispatch and the hook chain; pinned, 1.9.3's leaf keys can be guessed
 	github.com/goccy/go-yaml v1.19.2 // strict YAML whose errors know line and column
 	github.com/prometheus/client_golang v1.25.0 // metrics
+	github.com/redis/go-redis/v9 v9.23.0 // Redis: single, Sentinel and Cluster, scripts, and the pushes of client-side tracking
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests are scripts
 	github.com/smallstep/truststore v0.13.0 // "ca install": the trust store of each operating system
 	github.com/spf13/cobra v1.10.2 // commands, completions, man pages
@@ -30,6 +31,7 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

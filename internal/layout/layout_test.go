@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"internal/clientenv": {"internal/trust", "internal/config", "proxy/admin", "session"},
 	"internal/shop":      {},
 	"internal/bench":     {},
+	"internal/redistest": {},
 	"internal/world":     {"session", "certs", "proxy", "internal/config"},
 }
 
