@@ -93,6 +93,15 @@ func (p *process) kill() {
 	<-p.gone
 }
 
+func (p *process) runs() bool {
+	select {
+	case <-p.gone:
+		return false
+	default:
+		return true
+	}
+}
+
 func (p *process) freeze() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) thaw()   { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 

@@ -26,9 +26,11 @@ const Password = "tester-password"
 
 // settings are what options change: lines of a redis.conf.
 type settings struct {
-	conf []string
-	tls  *Certificates
-	port int // 0: a free one
+	conf      []string
+	tls       *Certificates
+	sentinels []string // lines for the Sentinels of a group
+	sentinel  bool     // it is one
+	port      int      // 0: a free one
 }
 
 // An Option changes how a server is started.
@@ -49,6 +51,11 @@ func User(name, rules string) Option { return Conf("user " + name + " " + rules)
 // TLS lets the server speak TLS, and nothing else, on its port.
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.tls = c }
+}
+
+// Sentinels adds lines to the configuration of a group's Sentinels.
+func Sentinels(lines ...string) Option {
+	return func(s *settings) { s.sentinels = append(s.sentinels, lines...) }
 }
 
 // Server is one Redis that was started. Its methods fail the test on errors.
@@ -84,6 +91,9 @@ func start(t testing.TB, options ...Option) *Server {
 	s := &Server{t: t, dir: dir, Socket: filepath.Join(dir, "redis.sock"), process: &process{program: "redis-server"}}
 	for _, o := range options {
 		o(&s.conf)
+	}
+	if s.conf.sentinel {
+		s.process.program = "redis-sentinel"
 	}
 	t.Cleanup(s.process.kill)
 	s.launch()
@@ -124,10 +134,12 @@ func (s *Server) launch() {
 func (s *Server) write(port int) {
 	s.t.Helper()
 	lines := []string{
-		"bind 127.0.0.1", fmt.Sprintf("port %d", port), "unixsocket " + s.Socket, "dir " + s.dir,
-		"appendonly yes", "appendfsync no", // a killed process loses nothing that the kernel has
-		`save ""`, "daemonize no", "enable-debug-command yes", "repl-diskless-sync-delay 0",
+		"bind 127.0.0.1", fmt.Sprintf("port %d", port), "unixsocket " + s.Socket, "dir " + s.dir, "daemonize no",
 		"user tester on >" + Password + " ~* &* +@all",
+	}
+	if !s.conf.sentinel {
+		lines = append(lines, "appendonly yes", "appendfsync no", // a killed process loses nothing that the kernel has
+			`save ""`, "enable-debug-command yes", "repl-diskless-sync-delay 0", "masteruser tester", "masterauth "+Password)
 	}
 	if c := s.conf.tls; c != nil {
 		lines[1] = "port 0"
@@ -142,6 +154,14 @@ func (s *Server) write(port int) {
 
 // ready waits until the server answers on its socket.
 func (s *Server) ready() error { return s.process.ready("unix", s.Socket) }
+
+// URL is how the server's port is written in a configuration.
+func (s *Server) URL() string {
+	if s.conf.tls != nil {
+		return "rediss://" + s.Addr
+	}
+	return "redis://" + s.Addr
+}
 
 // Client may do anything on this server, and reaches it by its socket, past
 // every relay and every rule.
@@ -184,6 +204,32 @@ func (s *Server) Freeze() { s.process.freeze() }
 
 // Thaw ends Freeze.
 func (s *Server) Thaw() { s.process.thaw() }
+
+// port is the one of Addr.
+func (s *Server) port() string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return port
+}
+
+// addrs are the addresses of several servers, as a URL lists them.
+func addrs(servers []*Server) string {
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.Addr
+	}
+	return strings.Join(all, ",")
+}
+
+// Eventually waits until a condition holds, and fails the test where it does
+// not within the time given.
+func Eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
 
 // freePort finds a port below those that the kernel gives to clients and to
 // ":0", so that it is still free when a killed server comes back to it.
