@@ -68,6 +68,9 @@ const (
 // go first, then insecure ones, then the least recently used (RFC 6265bis
 // section 5.7).
 //
+// A worker knows names and no domains or paths, so what it wrote is of the name:
+// the next change of that name by anybody else replaces all of it.
+//
 // A reply that repeats a cookie is no change, though its expiry moves: sites
 // with a sliding session send the same cookie with each reply. An expiry that
 // moved ahead by less than a tenth of the new life waits for the next reply
@@ -132,13 +135,14 @@ func (e *edit) one(c Cookie) Outcome {
 		c.Expires = microTime(capped(c.Expires, now).UnixMicro())
 	}
 	deletes := c.Expired(now)
+	guessed := e.guessed(&c, at)
 
 	switch {
 	case e.Writer == ByWorker && !deletes && e.isRevoked(c.Name):
 		return Revoked
-	case deletes && at < 0, !deletes && at >= 0 && e.repeats(&e.next.cookies[at], &c, now):
+	case deletes && at < 0 && !guessed, !deletes && at >= 0 && e.repeats(&e.next.cookies[at], &c, now):
 		return Unchanged
-	case e.late(at, mark, deletes):
+	case e.late(at, mark, deletes), guessed && e.lateFor(c.Name):
 		return Late
 	case e.Insecure && e.overlays(&c, now):
 		return Overlays
@@ -149,9 +153,15 @@ func (e *edit) one(c Cookie) Outcome {
 	if mark >= 0 {
 		e.next.marks = slices.Delete(e.next.marks, mark, mark+1)
 	}
-	if deletes {
+	if deletes && at >= 0 {
 		e.next.cookies = slices.Delete(e.next.cookies, at, at+1)
 		e.next.marks = append(e.next.marks, Mark{id, v, e.Writer})
+	}
+	if guessed {
+		e.deleteGuesses(&id, v)
+		at = slices.IndexFunc(e.next.cookies, func(have Cookie) bool { return have.Identity() == id })
+	}
+	if deletes {
 		return Changed
 	}
 	c.Version, c.Writer, c.Created, c.Used = v, e.Writer, now, now
@@ -185,6 +195,42 @@ func (e *edit) late(at, mark int, deletes bool) bool {
 		return false
 	}
 	return deletes || e.Timid || writer != ByReply
+}
+
+// guessed says whether the jar has other cookies of c's name that a worker wrote,
+// and that c replaces.
+func (e *edit) guessed(c *Cookie, at int) bool {
+	for i := range e.next.cookies {
+		if i != at && e.isGuess(&e.next.cookies[i], c.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGuess leaves out what this update itself renewed, and what an insecure
+// reply may not touch.
+func (e *edit) isGuess(have *Cookie, name string) bool {
+	return e.Writer != ByWorker && have.Writer == ByWorker && have.Name == name &&
+		have.Version <= e.from.version && !(e.Insecure && have.Secure)
+}
+
+// lateFor says whether a worker wrote that name since the request left.
+func (e *edit) lateFor(name string) bool {
+	return slices.ContainsFunc(e.next.cookies, func(have Cookie) bool {
+		return e.isGuess(&have, name) && have.Version > e.Base
+	})
+}
+
+// deleteGuesses deletes a worker's cookies of the name of id, but that of id.
+func (e *edit) deleteGuesses(id *Identity, v int64) {
+	e.next.cookies = slices.DeleteFunc(e.next.cookies, func(have Cookie) bool {
+		guess := have.Identity() != *id && e.isGuess(&have, id.Name)
+		if guess {
+			e.next.marks = append(e.next.marks, Mark{have.Identity(), v, e.Writer})
+		}
+		return guess
+	})
 }
 
 // repeats says whether c tells nothing new about have.

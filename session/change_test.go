@@ -370,3 +370,48 @@ func merged(t *testing.T, jar *Jar, cookies string) string {
 	t.Helper()
 	return Merge([]string{cookies}, request(t, shop), jar, nil, sharing).Header
 }
+
+func TestNextSetCookieReplacesAllThatAWorkerWrote(t *testing.T) {
+	t.Parallel()
+	worker := func(h *history, pairs ...string) {
+		for _, line := range pairs {
+			h.apply(Update{Base: Latest, Writer: ByWorker}, line)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		base    int64 // 0: the version before the worker wrote
+		writer  Writer
+		set     string
+		outcome Outcome
+		pairs   []string
+	}{
+		{"of another path", Latest, ByReply, "sid=site; Path=/app", Changed, []string{"sid=site", "other=w"}},
+		{"of another domain", Latest, ByReply, "sid=site; Domain=shop.test", Changed, []string{"sid=site", "other=w"}},
+		{"of one of its identities", Latest, ByReply, "sid=site", Changed, []string{"sid=site", "other=w"}},
+		{"one that deletes", Latest, ByReply, "sid=; Path=/app; Max-Age=0", Changed, []string{"other=w"}},
+		{"by an operator", Latest, ByOperator, "sid=op; Path=/app", Changed, []string{"sid=op", "other=w"}},
+		{"unless it is late", 0, ByReply, "sid=site; Path=/app", Late, []string{"sid=w", "sid=w", "sid=w", "other=w"}},
+		{"another worker's write replaces by itself", Latest, ByWorker, "sid=w2; Path=/app", Changed, []string{"sid=w", "sid=w2", "sid=w", "sid=w", "other=w"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHistory(t)
+			h.apply(Update{}, "sid=0")
+			left := h.jar.Version()
+			worker(h, "sid=w", "sid=w; Path=/cart", "sid=w; Domain=shop.test", "other=w")
+			if tt.base != 0 {
+				left = tt.base
+			}
+			outcome := h.apply(Update{Base: left, Writer: tt.writer}, tt.set)
+			h.want(tt.set, outcome, tt.outcome, tt.pairs...)
+		})
+	}
+}
+
+func TestInsecureReplyLeavesAWorkersSecureCookies(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.apply(Update{Base: Latest, Writer: ByWorker}, "sid=w; Secure; Path=/app")
+	outcome := h.apply(Update{Base: Latest, Insecure: true}, "sid=site; Path=/other")
+	h.want("sid=site over http", outcome, Changed, "sid=site", "sid=w")
+}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -52,25 +51,65 @@ func (j *Jar) UnmarshalBinary(b []byte) error {
 	if d.byte() != encoding {
 		return fmt.Errorf("unmarshal jar: %w", errEncoding)
 	}
-	next := Jar{version: d.varint(), floor: d.varint(), created: d.time()}
+	p := Parts{Version: d.varint(), Floor: d.varint(), Created: d.time()}
 	for n := d.count(); n > 0 && !d.failed; n-- {
-		c := d.cookie()
-		d.failed = d.failed || c.check() != nil
-		next.cookies = append(next.cookies, c)
+		p.Cookies = append(p.Cookies, d.cookie())
 	}
 	for n := d.count(); n > 0 && !d.failed; n-- {
-		next.marks = append(next.marks, d.mark())
+		p.Marks = append(p.Marks, d.mark())
 	}
 	for n := d.count(); n > 0 && !d.failed; n-- {
-		next.revoked = append(next.revoked, d.string())
+		p.Revoked = append(p.Revoked, d.string())
 	}
-	if d.failed || len(d.b) > 0 {
+	if !d.done() {
 		return fmt.Errorf("unmarshal jar: %w", errEncoding)
 	}
-	slices.SortStableFunc(next.cookies, func(a, b Cookie) int { return compareOrder(&a, &b) })
-	slices.Sort(next.revoked)
-	next.prepare()
-	*j = next
+	next, err := NewJar(p)
+	if err != nil {
+		return fmt.Errorf("unmarshal jar: %w", errEncoding)
+	}
+	*j = *next
+	return nil
+}
+
+// MarshalBinary and UnmarshalBinary are the form of one cookie in a store that
+// keeps each for itself.
+func (c *Cookie) MarshalBinary() ([]byte, error) {
+	return appendCookie([]byte{encoding}, c), nil
+}
+
+// UnmarshalBinary reads what MarshalBinary wrote. Anything else is an error,
+// and leaves c as it was; whether the cookie may be in a jar, [NewJar] says.
+func (c *Cookie) UnmarshalBinary(b []byte) error {
+	d := decoder{b: b}
+	if d.byte() != encoding {
+		return fmt.Errorf("unmarshal cookie: %w", errEncoding)
+	}
+	next := d.cookie()
+	if !d.done() {
+		return fmt.Errorf("unmarshal cookie: %w", errEncoding)
+	}
+	*c = next
+	return nil
+}
+
+// MarshalBinary and UnmarshalBinary are the form of one mark.
+func (m *Mark) MarshalBinary() ([]byte, error) {
+	return appendMark([]byte{encoding}, m), nil
+}
+
+// UnmarshalBinary reads what MarshalBinary wrote. Anything else is an error,
+// and leaves m as it was.
+func (m *Mark) UnmarshalBinary(b []byte) error {
+	d := decoder{b: b}
+	if d.byte() != encoding {
+		return fmt.Errorf("unmarshal mark: %w", errEncoding)
+	}
+	next := d.mark()
+	if !d.done() {
+		return fmt.Errorf("unmarshal mark: %w", errEncoding)
+	}
+	*m = next
 	return nil
 }
 
@@ -146,6 +185,9 @@ func (d *decoder) varint() int64 {
 	d.take(n, n > 0)
 	return v
 }
+
+// done says whether all of b was read, without a fault.
+func (d *decoder) done() bool { return !d.failed && len(d.b) == 0 }
 
 // count is a number of things to follow, each at least a byte long.
 func (d *decoder) count() int {

@@ -2,6 +2,8 @@ package session
 
 import (
 	"bytes"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -44,6 +46,60 @@ func TestJarsComeBackFromBytes(t *testing.T) {
 		if err := new(Jar).UnmarshalBinary(append(bytes.Clone(raw), 0)); err == nil {
 			t.Errorf("%s: a byte too many is not noticed", name)
 		}
+	}
+}
+
+func TestJarsComeBackFromTheirParts(t *testing.T) {
+	t.Parallel()
+	jar := new(Jar).
+		reply(t, "https://www.shop.test/app/", "sid=\xff\"quoted\"; Domain=shop.test; Path=/; Secure; SameSite=Lax; Max-Age=60; Priority=High", "nameless; Path=/", "gone=1").
+		Revoke(at(time.Minute)).
+		reply(t, "https://www.shop.test/app/", "sid=2", "lang=en; Path=/", "gone=1").
+		reply(t, "https://www.shop.test/app/", "gone=; Max-Age=0")
+	parts := jar.Parts()
+	back := Parts{Version: parts.Version, Floor: parts.Floor, Created: parts.Created, Revoked: slices.Clone(parts.Revoked)}
+	for _, c := range slices.Backward(parts.Cookies) {
+		raw, err := c.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Cookie
+		if err := again.UnmarshalBinary(raw); err != nil {
+			t.Fatal(err)
+		}
+		for n := range raw {
+			if err := new(Cookie).UnmarshalBinary(raw[:n]); err == nil {
+				t.Errorf("the first %d of %d bytes are taken for a cookie", n, len(raw))
+			}
+		}
+		back.Cookies = append(back.Cookies, again)
+	}
+	for _, m := range parts.Marks {
+		raw, err := m.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Mark
+		if err := again.UnmarshalBinary(raw); err != nil {
+			t.Fatal(err)
+		}
+		for n := range raw {
+			if err := new(Mark).UnmarshalBinary(raw[:n]); err == nil {
+				t.Errorf("the first %d of %d bytes are taken for a mark", n, len(raw))
+			}
+		}
+		back.Marks = append(back.Marks, again)
+	}
+	got, err := NewJar(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !equalJars(got, jar) {
+		t.Errorf("came back as\n%+v, want\n%+v", got, jar)
+	}
+	back.Cookies[0].Value = "A\r\nB"
+	if _, err := NewJar(back); !errors.Is(err, RefusedControl) {
+		t.Errorf("a line break in a value: %v, want %v", err, RefusedControl)
 	}
 }
 

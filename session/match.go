@@ -1,6 +1,9 @@
 package session
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // reason says whether a cookie of a jar goes with a request, and why not.
 type reason uint8
@@ -52,6 +55,19 @@ func (m *matcher) judge(c *sent, private bool) reason {
 		return foreignPage
 	}
 	return goes
+}
+
+// Matching are the cookies of a shared jar that go with a request whose client
+// sends none itself, in the order of a Cookie header. It knows no MaxHeader.
+func (j *Jar) Matching(r Request, p *Policy) iter.Seq[*Cookie] {
+	return func(yield func(*Cookie) bool) {
+		m := newMatcher(&r, p)
+		for i := range j.sent {
+			if m.judge(&j.sent[i], false) == goes && !yield(&j.cookies[i]) {
+				return
+			}
+		}
+	}
 }
 
 // pathMatch is RFC 6265bis section 5.1.4.

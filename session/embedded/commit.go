@@ -21,13 +21,13 @@ const (
 // batch is what one commit writes: the last state of each key, nil where it is
 // to be removed.
 type batch struct {
-	records map[session.Key]*record
+	records map[session.Key]*session.Record
 	done    chan struct{} // closed when it is on disk, or given up
 	err     error         // read once done is closed
 }
 
 func newBatch() *batch {
-	return &batch{records: make(map[session.Key]*record), done: make(chan struct{})}
+	return &batch{records: make(map[session.Key]*session.Record), done: make(chan struct{})}
 }
 
 func (b *batch) finish(err error) {
@@ -50,7 +50,7 @@ func (b *batch) wait(ctx context.Context) error {
 
 // newest is the last state of key, on disk or not, and the batch that will
 // write it: nil where it is there. s.mu is held.
-func (s *Store) newest(key session.Key) (*record, *batch) {
+func (s *Store) newest(key session.Key) (*session.Record, *batch) {
 	for _, b := range []*batch{s.filling, s.writing} {
 		if r, ok := b.records[key]; ok {
 			return r, b
@@ -61,7 +61,7 @@ func (s *Store) newest(key session.Key) (*record, *batch) {
 
 // newestShared is the last state of the session that a private key belongs to,
 // and nil for a shared key. s.mu is held.
-func (s *Store) newestShared(key session.Key) *record {
+func (s *Store) newestShared(key session.Key) *session.Record {
 	if key.Worker == "" {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (s *Store) newestShared(key session.Key) *record {
 }
 
 // put makes r the newest state of key. s.mu is held.
-func (s *Store) put(key session.Key, r *record) {
+func (s *Store) put(key session.Key, r *session.Record) {
 	s.filling.records[key] = r
 	if r != nil {
 		s.workers.add(key)
@@ -185,11 +185,11 @@ func (s *Store) write(b *batch) error {
 }
 
 // save puts r under the encoded key, or removes what is there.
-func save(jars *bbolt.Bucket, key []byte, r *record) error {
+func save(jars *bbolt.Bucket, key []byte, r *session.Record) error {
 	if r == nil {
 		return jars.Delete(key)
 	}
-	value, err := r.encode(key)
+	value, err := encode(key, r)
 	if err != nil {
 		return err
 	}
@@ -203,21 +203,21 @@ func (s *Store) sweep() {
 	defer s.mu.Unlock()
 	now := time.Now().UnixMicro()
 	for key, r := range s.live {
-		if _, pending := s.newest(key); pending != nil || r.liveIn(s.newestShared(key), now) {
+		if _, pending := s.newest(key); pending != nil || r.LiveIn(s.newestShared(key), now) {
 			continue
 		}
 		if key.Worker != "" {
 			s.put(key, nil)
 			continue
 		}
-		switch rest := r.at(now); rest {
-		case r.jar:
+		switch rest := r.At(now); rest {
+		case r.Jar:
 		case nil:
 			s.put(key, nil)
 			// Without it none could tell that they are over.
-			s.dropPrivate(key, r.ends)
+			s.dropPrivate(key, r.Ends)
 		default:
-			s.put(key, &record{jar: rest, used: r.used, ends: r.ends})
+			s.put(key, &session.Record{Jar: rest, Used: r.Used, Ends: r.Ends})
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestAFloorHoldsADay(t *testing.T) {
 		if err != nil || jar.Floor() == 0 || len(jar.Cookies()) != 0 {
 			t.Errorf("after the session that was filled anew: jar %v, error %v, want a floor and no cookies", jar, err)
 		}
-		if r := records(t, s)[shop]; r == nil || len(r.jar.Cookies()) != 0 {
+		if r := records(t, s)[shop]; r == nil || len(r.Jar.Cookies()) != 0 {
 			t.Errorf("its cookies are still on disk: %v", r)
 		}
 
@@ -85,7 +85,7 @@ func TestRenewalsAreWrittenTenTimesALifeAtMost(t *testing.T) {
 			t.Errorf("%d commits for a request a second over a life, want at most 10", n)
 		}
 		time.Sleep(flushEvery)
-		if left := time.Until(time.UnixMicro(records(t, s)[shop].ends)); left < hourly.Idle*9/10-2*flushEvery {
+		if left := time.Until(time.UnixMicro(records(t, s)[shop].Ends)); left < hourly.Idle*9/10-2*flushEvery {
 			t.Errorf("%v left on disk", left)
 		}
 	})
@@ -124,9 +124,9 @@ func TestVersionsRiseThoughTheClockWasSetBack(t *testing.T) {
 }
 
 // records reads the file.
-func records(t *testing.T, s *Store) map[session.Key]*record {
+func records(t *testing.T, s *Store) map[session.Key]*session.Record {
 	t.Helper()
-	all := make(map[session.Key]*record)
+	all := make(map[session.Key]*session.Record)
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketJars).ForEach(func(k, v []byte) error {
 			key, r, err := decode(k, v)

@@ -40,7 +40,7 @@ var (
 // be read is put aside, and counted by Damaged.
 func Open(path string) (*Store, error) {
 	s := &Store{
-		live:    make(map[session.Key]*record),
+		live:    make(map[session.Key]*session.Record),
 		workers: make(workers),
 		filling: newBatch(),
 		writing: new(batch),
@@ -111,7 +111,7 @@ func (s *Store) read() error {
 			}
 			s.live[key] = r
 			s.workers.add(key)
-			s.clock = max(s.clock, r.jar.Version())
+			s.clock = max(s.clock, r.Jar.Version())
 			return nil
 		})
 	})

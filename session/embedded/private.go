@@ -48,7 +48,7 @@ func (s *Store) recount(b *batch) {
 func (s *Store) dropPrivate(shared session.Key, before int64) {
 	for name := range s.workers[shared] {
 		key := session.Key{Site: shared.Site, ID: shared.ID, Worker: name}
-		if r, _ := s.newest(key); r != nil && r.used < before {
+		if r, _ := s.newest(key); r != nil && r.Used < before {
 			s.put(key, nil)
 		}
 	}
@@ -63,21 +63,21 @@ func (s *Store) makeRoom(shared session.Key, now int64) {
 	}
 	type private struct {
 		name string
-		*record
+		*session.Record
 	}
 	kept := make([]private, 0, len(names))
 	whole, _ := s.newest(shared)
 	for name := range names {
 		key := session.Key{Site: shared.Site, ID: shared.ID, Worker: name}
 		switch r, _ := s.newest(key); {
-		case r.liveIn(whole, now):
+		case r.LiveIn(whole, now):
 			kept = append(kept, private{name, r})
 		case r != nil:
 			s.put(key, nil)
 		}
 	}
 	slices.SortFunc(kept, func(a, b private) int {
-		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.jar.Version(), b.jar.Version()))
+		return cmp.Or(cmp.Compare(a.Used, b.Used), cmp.Compare(a.Jar.Version(), b.Jar.Version()))
 	})
 	for _, p := range kept[:max(0, len(kept)-session.MaxPrivate+1)] {
 		s.put(session.Key{Site: shared.Site, ID: shared.ID, Worker: p.name}, nil)

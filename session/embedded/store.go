@@ -40,7 +40,7 @@ type Store struct {
 	// live is what Load shows: what is on disk, and renewals on their way
 	// there; nil once the store is closed. It is changed with both locks
 	// held, mu first, so that either is enough to read it.
-	live map[session.Key]*record
+	live map[session.Key]*session.Record
 	view sync.RWMutex // guards live
 
 	mu      sync.Mutex // guards live and what follows
@@ -81,7 +81,7 @@ func (s *Store) Load(_ context.Context, key session.Key) (*session.Jar, error) {
 // load returns what Load shows under key, nil for nothing.
 func (s *Store) load(key session.Key, now int64) (*session.Jar, error) {
 	s.view.RLock()
-	own, shared, closed := s.live[key], (*record)(nil), s.live == nil
+	own, shared, closed := s.live[key], (*session.Record)(nil), s.live == nil
 	if key.Worker != "" {
 		shared = s.live[key.Shared()]
 	}
@@ -89,7 +89,7 @@ func (s *Store) load(key session.Key, now int64) (*session.Jar, error) {
 	if closed {
 		return nil, errClosed
 	}
-	return jarAt(key, own, shared, now), nil
+	return session.JarAt(key, own, shared, now), nil
 }
 
 // Apply changes the jar under key. It returns once the change is on disk. When
@@ -136,18 +136,18 @@ func (s *Store) change(key session.Key, u session.Update, life session.Life) (*s
 	now := time.Now().UnixMicro()
 	old, pending := s.newest(key)
 	shared := s.newestShared(key)
-	base := cmp.Or(jarAt(key, old, shared, now), none)
+	base := cmp.Or(session.JarAt(key, old, shared, now), none)
 	jar, outcomes := base.Apply(u, s.version())
 	// Where nothing changed, the batch is that of the change which made this
 	// one needless: what the caller saw in the jar must survive too.
 	if jar != base {
-		switch over := !old.liveIn(shared, now); {
+		switch over := !old.LiveIn(shared, now); {
 		case key.Worker != "" && over:
 			s.makeRoom(key.Shared(), now)
 		case old != nil && over:
-			s.dropPrivate(key, old.ends)
+			s.dropPrivate(key, old.Ends)
 		}
-		s.put(key, &record{jar: jar, used: now, ends: endOf(key, jar, shared, now, life)})
+		s.put(key, &session.Record{Jar: jar, Used: now, Ends: session.EndOf(key, jar, shared, now, life)})
 		pending = s.filling
 	}
 	s.wakeUp()
@@ -159,7 +159,7 @@ func (s *Store) change(key session.Key, u session.Update, life session.Life) (*s
 func (s *Store) Renew(_ context.Context, key session.Key, life session.Life) error {
 	now := time.Now().UnixMicro()
 	s.view.RLock()
-	r, shared, closed := s.live[key], (*record)(nil), s.live == nil
+	r, shared, closed := s.live[key], (*session.Record)(nil), s.live == nil
 	if key.Worker != "" {
 		shared = s.live[key.Shared()]
 	}
@@ -167,7 +167,7 @@ func (s *Store) Renew(_ context.Context, key session.Key, life session.Life) err
 	if closed {
 		return fail("renew", key, errClosed)
 	}
-	if _, due := r.due(key, shared, now, life); !due {
+	if _, due := r.Due(key, shared, now, life); !due {
 		return nil
 	}
 
@@ -178,41 +178,41 @@ func (s *Store) Renew(_ context.Context, key session.Key, life session.Life) err
 	}
 	now = time.Now().UnixMicro()
 	r, _ = s.newest(key)
-	end, due := r.due(key, s.newestShared(key), now, life)
+	end, due := r.Due(key, s.newestShared(key), now, life)
 	if !due {
 		return nil
 	}
-	s.put(key, r.renewed(now, end))
+	s.put(key, r.Renewed(now, end))
 	s.view.Lock()
 	defer s.view.Unlock()
-	if shown := s.live[key]; shown.liveIn(s.live[key.Shared()], now) {
-		s.live[key] = shown.renewed(now, end)
+	if shown := s.live[key]; shown.LiveIn(s.live[key.Shared()], now) {
+		s.live[key] = shown.Renewed(now, end)
 	}
 	return nil
 }
 
 // Revoke ends the session of key.
 func (s *Store) Revoke(ctx context.Context, key session.Key) error {
-	return s.end(ctx, "revoke", key.Shared(), func(old *record, now int64) *record {
-		jar := cmp.Or(old.at(now), none).Revoke(s.version())
-		return &record{jar: jar, used: now, ends: now}
+	return s.end(ctx, "revoke", key.Shared(), func(old *session.Record, now int64) *session.Record {
+		jar := cmp.Or(old.At(now), none).Revoke(s.version())
+		return &session.Record{Jar: jar, Used: now, Ends: now}
 	})
 }
 
 // Clear empties the session of key.
 func (s *Store) Clear(ctx context.Context, key session.Key) error {
-	return s.end(ctx, "clear", key.Shared(), func(old *record, now int64) *record {
-		jar := old.at(now)
+	return s.end(ctx, "clear", key.Shared(), func(old *session.Record, now int64) *session.Record {
+		jar := old.At(now)
 		if jar == nil {
 			return nil
 		}
-		return &record{jar: jar.Clear(s.version()), used: old.used, ends: old.ends}
+		return &session.Record{Jar: jar.Clear(s.version()), Used: old.Used, Ends: old.Ends}
 	})
 }
 
 // end puts what next makes of the shared record in its place, removes the
 // private ones, and waits for the disk. A next of nil leaves no record.
-func (s *Store) end(ctx context.Context, op string, key session.Key, next func(old *record, now int64) *record) error {
+func (s *Store) end(ctx context.Context, op string, key session.Key, next func(old *session.Record, now int64) *session.Record) error {
 	if len(key.Site)+len(key.ID) > maxKey {
 		return fail(op, key, errKeyTooLong)
 	}
@@ -247,10 +247,10 @@ func (s *Store) List(ctx context.Context, site string) ([]session.Info, error) {
 	s.view.RLock()
 	closed := s.live == nil
 	for key, r := range s.live {
-		if key.Worker != "" || (site != "" && key.Site != site) || !r.live(now) {
+		if key.Worker != "" || (site != "" && key.Site != site) || !r.Live(now) {
 			continue
 		}
-		if info := r.info(key, now); info.Cookies > 0 {
+		if info := r.Info(key, now); info.Cookies > 0 {
 			list = append(list, info)
 		}
 	}

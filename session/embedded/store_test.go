@@ -74,7 +74,7 @@ func TestConcurrentChangesShareCommits(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		r, _ := s.newest(shop)
-		return len(r.jar.Cookies()) == appliers+1
+		return len(r.Jar.Cookies()) == appliers+1
 	})
 	release()
 	wg.Wait()
