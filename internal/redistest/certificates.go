@@ -16,16 +16,17 @@ import (
 )
 
 // Certificates are files (PEM) of a throwaway authority, and of a certificate
-// for localhost and 127.0.0.1 that servers and clients show.
+// that servers and clients show.
 type Certificates struct {
 	CA, Cert, Key string
 
 	clients string // tls-auth-clients of redis.conf
 }
 
-// NewCertificates makes them. Where clients is set, servers ask clients for
-// a certificate of the same authority.
-func NewCertificates(t testing.TB, clients bool) *Certificates {
+// NewCertificates makes them for the names given, else for localhost and
+// 127.0.0.1. Where clients is set, servers ask clients for a certificate of the
+// same authority.
+func NewCertificates(t testing.TB, clients bool, names ...string) *Certificates {
 	t.Helper()
 	dir := t.TempDir()
 	c := &Certificates{
@@ -62,8 +63,11 @@ func NewCertificates(t testing.TB, clients bool) *Certificates {
 	}
 	write(c.CA, "CERTIFICATE", sign(ca, ca, caKey, caKey))
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(2), DNSNames: names,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if len(names) == 0 {
+		leaf.DNSNames, leaf.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
 	write(c.Cert, "CERTIFICATE", sign(leaf, ca, leafKey, caKey))
 	der, err := x509.MarshalPKCS8PrivateKey(leafKey)

@@ -65,6 +65,12 @@ func Sentinel(t testing.TB, options ...Option) *Group {
 	return g
 }
 
+// AsSentinel makes of [Single] a Sentinel that knows the lines of its
+// configuration and no other Sentinel.
+func AsSentinel(lines ...string) Option {
+	return func(s *settings) { s.sentinel, s.conf = true, append(s.conf, lines...) }
+}
+
 // URL names all Sentinels.
 func (g *Group) URL() string {
 	scheme := "redis+sentinel"

@@ -1,0 +1,122 @@
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// dialer dials a client's connections and can end them by address.
+//
+// A failover client hears of a new master from one Sentinel, and goes on with
+// the old one's connections until then. A read on those would put what the old
+// master holds into a snapshot that the new one is trusted to keep fresh.
+type dialer struct {
+	tls *tls.Config // nil: in clear
+	net net.Dialer
+
+	mu    sync.Mutex // guards what follows
+	conns map[*link]struct{}
+	heirs map[string]string // address of a former master → the one to dial in its place
+}
+
+func newDialer(config *tls.Config) *dialer {
+	return &dialer{
+		tls: config, net: net.Dialer{Timeout: DialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15e9, Interval: 5e9, Count: 3}},
+		conns: map[*link]struct{}{}, heirs: map[string]string{},
+	}
+}
+
+func (d *dialer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout) // the handshake counts too
+	defer cancel()
+	if to := d.heir(addr); to != "" {
+		addr = to
+	}
+	network := "tcp"
+	if strings.HasPrefix(addr, "/") {
+		network = "unix"
+	}
+	c, err := d.net.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{Conn: c, addr: addr, dialer: d}
+	d.mu.Lock()
+	d.conns[l] = struct{}{}
+	_, replaced := d.heirs[addr]
+	d.mu.Unlock()
+	if replaced {
+		l.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: c.RemoteAddr(), Err: errSwitched}
+	}
+	if d.tls == nil {
+		return l, nil
+	}
+	config := d.tls.Clone()
+	config.ServerName, _, _ = net.SplitHostPort(addr)
+	secure := tls.Client(l, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+func (d *dialer) heir(addr string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.heirs[addr]
+}
+
+func (d *dialer) switched(from, to string) {
+	d.mu.Lock()
+	delete(d.heirs, to)
+	for old, heir := range d.heirs {
+		if heir == from {
+			d.heirs[old] = to
+		}
+	}
+	d.heirs[from] = to
+	d.mu.Unlock()
+	d.end(func(l *link) bool { return l.addr == from })
+}
+
+func (d *dialer) drop() { d.end(func(*link) bool { return true }) }
+
+func (d *dialer) end(which func(*link) bool) {
+	d.mu.Lock()
+	var ended []*link
+	for l := range d.conns {
+		if which(l) {
+			ended = append(ended, l)
+		}
+	}
+	d.mu.Unlock()
+	for _, l := range ended {
+		l.Close()
+	}
+}
+
+// link is a connection that its dialer knows while it is open.
+type link struct {
+	net.Conn
+
+	addr   string
+	dialer *dialer
+}
+
+func (l *link) Close() error {
+	l.dialer.mu.Lock()
+	delete(l.dialer.conns, l)
+	l.dialer.mu.Unlock()
+	return l.Conn.Close()
+}
+
+// SyscallConn lets the pool see that an idle connection was closed at its far end.
+func (l *link) SyscallConn() (syscall.RawConn, error) {
+	return l.Conn.(syscall.Conn).SyscallConn() // both kinds that are dialled have it
+}

@@ -1,0 +1,111 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// rights are the commands that a user of the store must be allowed, as an ACL
+// names them, each with arguments that may be queued and are never run. The
+// manual's ACL line has the same.
+func rights(prefix string) []right {
+	public, companion := prefix+"cookies:~check", "{"+prefix+"cookies:~check}:"
+	return []right{
+		// What scripts and their callers do with keys.
+		{"+eval", []any{"EVAL", "return 0", 1, companion}},
+		{"+evalsha", []any{"EVALSHA", strings.Repeat("0", 40), 1, companion}},
+		{"+del", []any{"DEL", companion}},
+		{"+exists", []any{"EXISTS", companion}},
+		{"+get", []any{"GET", companion}},
+		{"+hdel", []any{"HDEL", companion, "f"}},
+		{"+hget", []any{"HGET", companion, "f"}},
+		{"+hgetall", []any{"HGETALL", public}},
+		{"+hmget", []any{"HMGET", companion, "f"}},
+		{"+hset", []any{"HSET", companion, "f", "v"}},
+		{"+pexpireat", []any{"PEXPIREAT", companion, 1}},
+		{"+pttl", []any{"PTTL", companion}},
+		{"+scan", []any{"SCAN", 0, "MATCH", public}},
+		{"+set", []any{"SET", companion, ""}},
+		{"+time", []any{"TIME"}},
+		{"+unlink", []any{"UNLINK", companion}},
+		{"+zadd", []any{"ZADD", companion, 1, "m"}},
+		{"+zcard", []any{"ZCARD", companion}},
+		{"+zrange", []any{"ZRANGE", companion, 0, 0}},
+		{"+zrangebyscore", []any{"ZRANGEBYSCORE", companion, 0, 0}},
+		{"+zrem", []any{"ZREM", companion, "m"}},
+		{"+zremrangebyscore", []any{"ZREMRANGEBYSCORE", companion, 0, 0}},
+		{"+zscore", []any{"ZSCORE", companion, "m"}},
+		// What a connection does.
+		{"+info", []any{"INFO"}},
+		{"+ping", []any{"PING"}},
+		{"+client|setname", []any{"CLIENT", "SETNAME", "sessionproxy"}},
+		{"+client|tracking", []any{"CLIENT", "TRACKING", "OFF"}},
+		{"+subscribe", []any{"SUBSCRIBE", prefix + "tracking"}},
+		{"+cluster|slots", []any{"CLUSTER", "SLOTS"}},
+		{"+command", []any{"COMMAND", "COUNT"}},
+		{"+readonly", []any{"READONLY"}},
+	}
+}
+
+type right struct {
+	name string
+	args []any
+}
+
+// The rest of the ACL line: a connection that lacks these gets nowhere.
+var handshake = []string{"+hello", "+multi", "+discard"}
+
+// keys and channels are the ACL patterns of all that is stored and said under a prefix.
+func patterns(prefix string) []string {
+	return []string{"~" + prefix + "*", "~{" + prefix + "*", "&" + prefix + "*"}
+}
+
+// missing returns what of the ACL line the user lacks, in its order. Between
+// MULTI and DISCARD a server checks commands, and runs none.
+func (c *Client) missing(ctx context.Context, n *redis.Client, prefix string) []string {
+	cn := n.Conn()
+	defer cn.Close()
+	for _, name := range []string{"MULTI", "DISCARD"} {
+		if err := cn.Do(ctx, name).Err(); redis.IsPermissionError(err) {
+			return []string{"+" + strings.ToLower(name)}
+		}
+	}
+	var missing []string
+	add := func(name string) {
+		if !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	if err := cn.Do(ctx, "MULTI").Err(); err != nil {
+		return nil // it will show where it matters
+	}
+	defer cn.Do(ctx, "DISCARD")
+	for _, r := range rights(prefix) {
+		clustered := r.name == "+cluster|slots" || r.name == "+command" || r.name == "+readonly"
+		if clustered && c.options.Mode != Cluster {
+			continue
+		}
+		err := cn.Do(ctx, r.args...).Err()
+		if !redis.IsPermissionError(err) {
+			continue
+		}
+		p := patterns(prefix)
+		switch text := err.Error(); {
+		case strings.Contains(text, "channel"):
+			add(p[2])
+		case strings.Contains(text, " key"):
+			if fmt.Sprint(r.args[1]) == prefix+"cookies:~check" {
+				add(p[0])
+			} else {
+				add(p[1])
+			}
+		default:
+			add(r.name)
+		}
+	}
+	return missing
+}
