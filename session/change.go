@@ -123,7 +123,7 @@ func (e *edit) own() {
 
 // one sets or deletes one cookie.
 func (e *edit) one(c Cookie) Outcome {
-	if c.check() != nil {
+	if c.Check() != nil {
 		return Invalid
 	}
 	id := c.Identity()

@@ -23,11 +23,11 @@ const (
 // Error returns the reason.
 func (r Refusal) Error() string { return "cookie refused: " + string(r) }
 
-// check says why no Set-Cookie line could have stored c: RFC 6265bis sections
+// Check says why no Set-Cookie line could have stored c: RFC 6265bis sections
 // 5.6 and 5.7, as far as it depends on the cookie alone. Imports, operators
 // and workers hand in cookies that no line brought, so every way into a jar
 // passes here. It returns nil or a [Refusal].
-func (c *Cookie) check() error {
+func (c *Cookie) Check() error {
 	switch {
 	case c.Name == "" && c.Value == "":
 		return RefusedEmpty

@@ -22,7 +22,7 @@ func FuzzParseSetCookie(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := c.check(); err != nil {
+		if err := c.Check(); err != nil {
 			t.Errorf("%q: stored, though %v", line, err)
 		}
 		again, err := ParseSetCookie(setCookie(&c), s, noon)

@@ -24,7 +24,7 @@ func (j *Jar) Parts() Parts {
 // Set-Cookie line could have stored is an error, a [Refusal] in its chain.
 func NewJar(p Parts) (*Jar, error) {
 	for i := range p.Cookies {
-		if err := p.Cookies[i].check(); err != nil {
+		if err := p.Cookies[i].Check(); err != nil {
 			return nil, fmt.Errorf("make jar: %w", err)
 		}
 	}

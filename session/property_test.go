@@ -167,8 +167,8 @@ func TestJarsStayInOrder(t *testing.T) {
 		}
 		seen := make(map[Identity]bool)
 		for _, c := range cookies {
-			if seen[c.Identity()] || c.check() != nil {
-				rt.Fatalf("twice, or not to be stored: %+v, %v", c, c.check())
+			if seen[c.Identity()] || c.Check() != nil {
+				rt.Fatalf("twice, or not to be stored: %+v, %v", c, c.Check())
 			}
 			seen[c.Identity()] = true
 		}

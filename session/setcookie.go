@@ -74,7 +74,7 @@ func ParseSetCookie(line string, s Setting, now time.Time) (Cookie, error) {
 	case c.Partitioned && s.CrossSite:
 		return Cookie{}, RefusedPartitioned
 	}
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return Cookie{}, err
 	}
 	return c, nil

@@ -10,6 +10,10 @@ import (
 // never set, or its life is over. No other error says so.
 var ErrNotFound = errors.New("session not found")
 
+// ErrAway says that a store's server does not answer now, which is known and
+// told already: trying again at once is of no use.
+var ErrAway = errors.New("the session store is away")
+
 // The ID of a session that a client gets when it selects none, and the one
 // that switches injection and capture off.
 const (

@@ -1,0 +1,273 @@
+// Package redisstore is the [session.Store] of many machines: Redis, single,
+// behind Sentinels or a Cluster, in the layout that workers in other languages
+// read and write too.
+//
+// Requests read decoded snapshots in memory; a [Tracker] says when one is old,
+// and while it can't, Redis is asked. Which change wins, [session.Jar] decides,
+// here as in every store: a script writes what was made of the state that Redis
+// still has, else the change is made anew. What workers write into the public
+// hash is taken in. While Redis is away the last snapshots are shown, and
+// captures wait.
+//
+// How a client of Redis is made, package conn knows.
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
+)
+
+// companionLife is how long what is ours alone outlives a session, for its floor
+// and for late replies, in microseconds.
+const companionLife = int64(24 * time.Hour / time.Microsecond)
+
+// Options are what a Store is made of.
+type Options struct {
+	// Client stays the caller's, who closes it after the store.
+	Client *conn.Client
+
+	// Prefix begins each key. "": "session:".
+	Prefix string
+
+	// Track starts what tells of changes in Redis: it calls invalidate with
+	// the names of keys, or with nil where any may have changed, and armed
+	// with the run ID of a master each time it begins to follow it. nil:
+	// each Load asks Redis.
+	Track func(invalidate func(keys []string), armed func(runID string)) (Tracker, error)
+
+	// Sites says what is declared for a site's key, now. nil: nothing.
+	Sites func(key string) (Site, bool)
+
+	// Encryption are AES keys of 16, 24 or 32 bytes for what is ours alone.
+	// The first writes, all read. None: it is written as it is.
+	Encryption [][]byte
+
+	// NoMirror keeps cookies' values out of the public hash, which is never
+	// encrypted. Workers of other programs see nothing then.
+	NoMirror bool
+
+	// CacheBytes bounds the snapshots in memory. 0: 128 MiB.
+	CacheBytes int64
+
+	Log *slog.Logger
+	// Observe is told how long Redis took. May be nil.
+	Observe func(op string, took time.Duration)
+	// Refused is told why a worker's write was not taken. May be nil.
+	Refused func(reason string)
+}
+
+// Store is a session.Store on Redis. Make it with Open.
+type Store struct {
+	client   redis.UniversalClient
+	prefix   string
+	sites    func(key string) (Site, bool)
+	sealer   *sealer
+	silent   bool // no mirror
+	budget   time.Duration
+	log      *slog.Logger
+	observed func(op string, took time.Duration)
+	refusal  func(reason string)
+
+	clock   *clock
+	cache   *cache
+	tracker Tracker
+	epoch   atomic.Uint64 // of the snapshots; all older ones may be old
+	alive   context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	wake    chan struct{}
+	dropped atomic.Uint64 // captures, ever
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	nodes   map[string]*node // by address; "" where there is one
+	runs    map[string]bool  // run IDs that were seen
+	rereads []*entry
+}
+
+var _ session.Store = (*Store)(nil)
+
+const defaultCache = 128 << 20
+
+// Open returns a store. It asks Redis nothing but what Track asks.
+func Open(o Options) (*Store, error) {
+	sealer, err := newSealer(o.Encryption)
+	if err != nil {
+		return nil, fmt.Errorf("open the Redis store: %w", err)
+	}
+	s := &Store{
+		client: o.Client.UniversalClient, prefix: o.Prefix, sites: o.Sites, sealer: sealer, silent: o.NoMirror, budget: defaultBudget, log: o.Log,
+		observed: o.Observe, refusal: o.Refused,
+		clock: newClock(), cache: newCache(o.CacheBytes), tracker: blind{}, wake: make(chan struct{}, rereaders),
+		nodes: make(map[string]*node), runs: make(map[string]bool),
+	}
+	if s.prefix == "" {
+		s.prefix = "session:"
+	}
+	if s.cache.limit == 0 {
+		s.cache.limit = defaultCache
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.alive, s.stop = context.WithCancel(context.Background())
+	if o.Track != nil {
+		if s.tracker, err = o.Track(s.invalidate, s.armed); err != nil {
+			return nil, fmt.Errorf("open the Redis store: %w", err)
+		}
+	}
+	for range rereaders {
+		s.running.Go(func() { s.keepRereading(s.alive) })
+	}
+	return s, nil
+}
+
+// blind is the tracker of a store that has none.
+type blind struct{}
+
+func (blind) Coherent(string) bool { return false }
+func (blind) Close() error         { return nil }
+
+// begin counts a goroutine that Close waits for. It reports false once the
+// store is closed.
+func (s *Store) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// entry returns the entry of a key, made where there is none.
+func (s *Store) entry(key session.Key) (*entry, error) {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	if e := s.cache.get(key); e != nil {
+		return e, nil
+	}
+	public := s.publicKey(key)
+	at := s.node(public)
+	return s.cache.add(key, func() *entry { return &entry{key: key, public: public, node: at} }), nil
+}
+
+// node is where a key lives. In a Cluster each master fails by itself.
+func (s *Store) node(public string) *node {
+	addr := ""
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		ctx, cancel := context.WithTimeout(s.alive, s.budget)
+		defer cancel()
+		if master, err := cluster.MasterForKey(ctx, public); err == nil {
+			addr = master.Options().Addr
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[addr]
+	if n == nil {
+		n = &node{s: s}
+		s.nodes[addr] = n
+	}
+	return n
+}
+
+// Up says whether Redis, all of it, takes reads and writes.
+func (s *Store) Up() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		if n.refusesWrites() {
+			return false
+		}
+	}
+	return true
+}
+
+// Waiting is the number of captures that wait for Redis, and Dropped that of
+// those that did not fit, ever.
+func (s *Store) Waiting() int {
+	s.mu.Lock()
+	nodes := slices.Collect(maps.Values(s.nodes))
+	s.mu.Unlock()
+	count := 0
+	for _, n := range nodes {
+		n.mu.Lock()
+		count += len(n.offers)
+		n.mu.Unlock()
+	}
+	return count
+}
+
+// Dropped: see Waiting.
+func (s *Store) Dropped() uint64 { return s.dropped.Load() }
+
+func (s *Store) observe(op string, sent time.Time) {
+	if s.observed != nil {
+		s.observed(op, time.Since(sent))
+	}
+}
+
+func (s *Store) refused(reasons []string) {
+	for _, r := range reasons {
+		if s.refusal != nil {
+			s.refusal(r)
+		}
+	}
+}
+
+// Close writes what is pending, and lets go of Redis. It is an error where
+// captures are lost. A second Close does nothing.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	for _, e := range s.cache.all() {
+		e.settle(s.alive)
+	}
+	s.epoch.Add(1) // nothing is shown any more
+	s.stop()
+	s.running.Wait()
+	err := s.tracker.Close()
+	if n := s.Waiting(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d captures that waited for Redis are lost", n))
+	}
+	if err != nil {
+		return fmt.Errorf("close the Redis store: %w", err)
+	}
+	return nil
+}
+
+// settle waits until what was handed in for e is written, or given up.
+func (e *entry) settle(ctx context.Context) {
+	e.mu.Lock()
+	idle := e.idle
+	e.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
