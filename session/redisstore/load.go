@@ -319,7 +319,7 @@ func (s *Store) adopt(key session.Key, st *state) (*session.Record, []string) {
 	if jar == nil {
 		jar = none
 	}
-	w := reconcile(st, jar, &site, now)
+	w := reconcile(st, jar, key.Site, &site, now)
 	ends, mend := lifeOf(st, jar, &site, now)
 	switch {
 	case w.cleared:

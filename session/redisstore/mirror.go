@@ -56,8 +56,13 @@ func keyHost(key string) string {
 	return host
 }
 
-// shown is the host for a request to which the mirror holds the cookies: that
-// of the key, or the first one where the key is a word of the operator's.
+// page is the request whose cookies the mirror shows.
+func (site *Site) page(key string, now int64) session.Request {
+	return session.Request{Host: site.shown(key), Path: "/", Secure: true, Now: time.UnixMicro(now)}
+}
+
+// shown is the host of that request: the key's, or the first one where the key
+// is a word of the operator's.
 func (site *Site) shown(key string) string {
 	host := keyHost(key)
 	for _, h := range site.Hosts {
@@ -78,8 +83,7 @@ func (site *Site) shown(key string) string {
 // not hold a value that is no UTF-8, or a cookie without a name.
 func mirrorOf(jar *session.Jar, key string, site *Site, now int64) map[string]string {
 	mirror := make(map[string]string, len(jar.Cookies()))
-	r := session.Request{Host: site.shown(key), Path: "/", Secure: true, Now: time.UnixMicro(now)}
-	for c := range jar.Matching(r, site.Policy) {
+	for c := range jar.Matching(site.page(key, now), site.Policy) {
 		if _, have := mirror[c.Name]; have || c.Name == "" || !utf8.ValidString(c.Name) || !utf8.ValidString(c.Value) {
 			continue
 		}

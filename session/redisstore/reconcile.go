@@ -36,7 +36,7 @@ func (w *written) nothing() bool {
 // Any other one is taken, with the attributes that the name had, for all hosts
 // of the site; it replaces all cookies of its name. Where the session was over,
 // its last values are as good as new ones.
-func reconcile(st *state, jar *session.Jar, site *Site, now int64) (w written) {
+func reconcile(st *state, jar *session.Jar, siteKey string, site *Site, now int64) (w written) {
 	w.update = session.Update{Base: session.Latest, Writer: session.ByWorker}
 	live := st.record.Live(now)
 	if live && len(st.mirror) == 0 {
@@ -60,7 +60,7 @@ func reconcile(st *state, jar *session.Jar, site *Site, now int64) (w written) {
 		case key == "" || !utf8.ValidString(key) || !utf8.ValidString(value):
 			w.refused = append(w.refused, refusedInvalid)
 		default:
-			set := adopted(jar, key, value, site, now)
+			set := adopted(jar, siteKey, key, value, site, now)
 			w.update.Cookies = append(w.update.Cookies, deletions(jar, key, set)...)
 			w.update.Cookies = append(w.update.Cookies, set...)
 		}
@@ -69,17 +69,18 @@ func reconcile(st *state, jar *session.Jar, site *Site, now int64) (w written) {
 }
 
 // adopted are the cookies of a name that a worker wrote: they reach all hosts
-// that the site declares.
-func adopted(jar *session.Jar, key, value string, site *Site, now int64) []session.Cookie {
+// that the site declares, and the mirror shows them.
+func adopted(jar *session.Jar, siteKey, key, value string, site *Site, now int64) []session.Cookie {
 	c := session.Cookie{Name: key, Value: value, Path: "/", Secure: true, HTTPOnly: true}
-	all := jar.Cookies()
-	if i := slices.IndexFunc(all, func(have session.Cookie) bool { return have.Name == key }); i >= 0 {
-		have := &all[i]
-		c.Path, c.Secure, c.HTTPOnly = have.Path, have.Secure, have.HTTPOnly
-		c.SameSite, c.Priority = have.SameSite, have.Priority
+	have, shown := before(jar, siteKey, key, site, now)
+	if have != nil {
+		c.Secure, c.HTTPOnly, c.SameSite, c.Priority = have.Secure, have.HTTPOnly, have.SameSite, have.Priority
 		if !have.Expires.IsZero() {
 			c.Expires = time.UnixMicro(now).Add(have.Expires.Sub(have.Used))
 		}
+	}
+	if shown {
+		c.Path = have.Path
 	}
 	var cookies []session.Cookie
 	for _, h := range site.Hosts {
@@ -93,6 +94,22 @@ func adopted(jar *session.Jar, key, value string, site *Site, now int64) []sessi
 		}
 	}
 	return cookies
+}
+
+// before is the cookie of a name that a worker saw, or one that it did not see.
+func before(jar *session.Jar, siteKey, key string, site *Site, now int64) (have *session.Cookie, shown bool) {
+	for c := range jar.Matching(site.page(siteKey, now), site.Policy) {
+		if c.Name == key {
+			return c, true
+		}
+	}
+	all := jar.Cookies()
+	for i := range all {
+		if all[i].Name == key {
+			return &all[i], false
+		}
+	}
+	return nil, false
 }
 
 // deletions delete the cookies of a name but those that are set.
