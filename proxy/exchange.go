@@ -59,6 +59,7 @@ type exchange struct {
 	ignored          bool  // a selector that has no say where it came
 	injected         int
 	captured         int
+	hidden           string // what became of an answer that was not for the page
 	xid              string
 }
 

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// memory is a bounded set of what was seen: which clients are browsers, and
-// which workers keep their own private cookies.
+// memory is a bounded set of what was seen: which clients are browsers, which
+// workers keep their own private cookies, and which requests of pages go
+// without credentials.
 //
 // Two generations bound it: when the newer is full the older is forgotten, and
 // what is seen again moves to the newer. 16 bytes, with their map, for each.
@@ -57,4 +58,12 @@ func (m *memory) add(parts ...string) {
 		m.old, m.new = m.new, map[uint64]struct{}{}
 	}
 	m.new[k] = struct{}{}
+}
+
+func (m *memory) remove(parts ...string) {
+	k := m.key(parts)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.new, k)
+	delete(m.old, k)
 }

@@ -50,12 +50,14 @@ type Proxy struct {
 	pool     *transports
 	browsers *memory // clients, with their User-Agent, that have sent Fetch metadata
 	keepers  *memory // workers that keep private cookies of a name themselves
-	alerts   *alerts
-	ids      ids
-	conns    *tracked    // hijacked connections
-	own      own         // addresses that nobody reaches through us
-	tls      *tls.Config // towards clients; one, so that sessions resume
-	tlsLocal *tls.Config // the same towards clients on this machine
+
+	preflights *memory // requests of pages that follow without credentials
+	alerts     *alerts
+	ids        ids
+	conns      *tracked    // hijacked connections
+	own        own         // addresses that nobody reaches through us
+	tls        *tls.Config // towards clients; one, so that sessions resume
+	tlsLocal   *tls.Config // the same towards clients on this machine
 
 	inner     *http.Server   // serves the decrypted connections
 	decrypted chan net.Conn  // from intercept to inner
@@ -69,18 +71,20 @@ type Proxy struct {
 // New makes a proxy. It serves nothing until Serve is called.
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{
-		store:     o.Store,
-		certs:     o.Certs,
-		ca:        o.CA,
-		log:       o.Log,
-		metrics:   newMetrics(o.Metrics),
-		timeouts:  o.Timeouts.withDefaults(),
-		browsers:  newMemory(),
-		keepers:   newMemory(),
-		alerts:    newAlerts(o.Log),
-		ids:       newIDs(),
-		conns:     newTracked(),
-		decrypted: make(chan net.Conn),
+		store:    o.Store,
+		certs:    o.Certs,
+		ca:       o.CA,
+		log:      o.Log,
+		metrics:  newMetrics(o.Metrics),
+		timeouts: o.Timeouts.withDefaults(),
+		browsers: newMemory(),
+		keepers:  newMemory(),
+
+		preflights: newMemory(),
+		alerts:     newAlerts(o.Log),
+		ids:        newIDs(),
+		conns:      newTracked(),
+		decrypted:  make(chan net.Conn),
 	}
 	p.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: p.leaf}
 	// ML-KEM guards against those who record traffic today. On loopback they

@@ -56,6 +56,9 @@ func (x *exchange) record() {
 	if x.ref != nil {
 		attrs = append(attrs, slog.String("refused", x.ref.code))
 	}
+	if x.hidden != "" {
+		attrs = append(attrs, slog.String("hidden", x.hidden))
+	}
 	if x.ignored {
 		attrs = append(attrs, slog.String("ignored", sessionHeader+": it selects a session on CONNECT, or on plain http"))
 	}

@@ -18,28 +18,41 @@ import (
 // error: a failure is an answer of ours.
 func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
 	x.inject(r)
-	resp, err := x.send(r)
-	if err == nil && !x.possible(resp) {
-		resp.Body.Close()
-		err = errStatus
+	resp, ref := x.try(r)
+	if ref == nil {
+		x.capture(resp)
+		x.notePreflight(r, resp)
+		resp, ref = x.hide(r, resp)
 	}
-	if err != nil {
-		return x.refuse(r, x.failure(err)), nil
+	if ref != nil {
+		return x.refuse(r, ref), nil
 	}
-	x.got = time.Now()
-	if resp.StatusCode == http.StatusProxyAuthRequired {
-		// A client would take it for ours, and ask its user for a password.
-		resp.Body.Close()
-		return x.refuse(r, refuse(http.StatusBadGateway, "http_protocol_error", "origin_407",
-			"The site answered 407, which only a proxy may.")), nil
-	}
-	x.capture(resp)
 	x.upgrade = ""
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.upgrade = upgradeOf(resp.Header)
 	}
 	stripHopByHop(resp.Header)
 	resp.Body = x.relay.body(resp)
+	return resp, nil
+}
+
+// try sends the request once, and refuses answers that can't be passed on.
+func (x *exchange) try(r *http.Request) (*http.Response, *refusal) {
+	resp, err := x.send(r)
+	if err == nil && !x.possible(resp) {
+		resp.Body.Close()
+		err = errStatus
+	}
+	if err != nil {
+		return nil, x.failure(err)
+	}
+	x.got = time.Now()
+	if resp.StatusCode == http.StatusProxyAuthRequired {
+		// A client would take it for ours, and ask its user for a password.
+		resp.Body.Close()
+		return nil, refuse(http.StatusBadGateway, "http_protocol_error", "origin_407",
+			"The site answered 407, which only a proxy may.")
+	}
 	return resp, nil
 }
 

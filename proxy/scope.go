@@ -80,6 +80,11 @@ func (x *exchange) evidence(r *http.Request) session.Evidence {
 		ThirdParty:              len(h["Sec-Fetch-Storage-Access"]) > 0,
 		Preflight:               r.Method == http.MethodOptions && len(h["Access-Control-Request-Method"]) > 0,
 		UpgradeInsecureRequests: first(h, "Upgrade-Insecure-Requests") != "",
+		Cookie:                  len(x.cookie) > 0,
+	}
+	if e.Origin != "" && e.FetchSite != "same-origin" {
+		e.SameOrigin = e.Origin == x.target.scheme()+"://"+x.target.authority()
+		e.Preflighted = x.preflighted(r)
 	}
 	agent := first(h, "User-Agent")
 	if e.FetchSite != "" {

@@ -31,6 +31,12 @@ type Evidence struct {
 	ThirdParty bool
 	// Preflight: an OPTIONS request with Access-Control-Request-Method.
 	Preflight bool
+	// Preflighted: the last preflight of this Origin for this method and URL
+	// let it follow without credentials only, see [AfterPreflight].
+	Preflighted bool
+
+	SameOrigin bool // Origin is the target's own
+	Cookie     bool // the client sent a Cookie field
 
 	UpgradeInsecureRequests bool
 
@@ -50,14 +56,14 @@ type Evidence struct {
 // What the site's own frame does inside a foreign page is cross: Sec-Fetch-Site
 // is "same-origin" there, but the browser lets SameSite=None cookies go alone. So
 // is a CORS preflight, with which no cookies go (Fetch standard, "CORS-preflight
-// fetch").
+// fetch"), and what follows one that lets no credentials through.
 func WhoseRequest(e Evidence) Whose {
 	switch {
 	case e.WebSocket && e.Origin == "":
 		return Own
 	case e.WebSocket:
 		return e.by(e.Origin)
-	case e.ThirdParty, e.Preflight:
+	case e.ThirdParty, e.Preflight, e.Preflighted && e.mayBeAnonymous():
 		return Cross
 	case e.FetchSite != "":
 		return e.byFetchMetadata()

@@ -32,6 +32,11 @@ func TestWhoseRequest(t *testing.T) {
 		{"the site's own frame in a foreign page is cross", Evidence{Method: "POST", FetchSite: "same-origin", FetchMode: "cors", FetchDest: "empty", Origin: shop, ThirdParty: true}, Cross},
 		{"so is a frame in that frame", Evidence{Method: "GET", FetchSite: "same-origin", FetchMode: "navigate", FetchDest: "iframe", ThirdParty: true}, Cross},
 		{"a sister host's preflight is cross", Evidence{Method: "OPTIONS", FetchSite: "same-site", FetchMode: "cors", FetchDest: "empty", Origin: "https://api.shop.test", Preflight: true}, Cross},
+		{"what follows a preflight for requests without credentials is cross", Evidence{Method: "PUT", Browser: true, FetchSite: "same-site", FetchMode: "cors", Origin: "https://api.shop.test", Preflighted: true}, Cross},
+		{"so it is on plain http", Evidence{Method: "PUT", Browser: true, Origin: "https://api.shop.test", Preflighted: true}, Cross},
+		{"not where cookies came with it", Evidence{Method: "GET", Browser: true, FetchSite: "same-site", FetchMode: "cors", Origin: "https://api.shop.test", Preflighted: true, Cookie: true}, Own},
+		{"nor from a page of the same origin", Evidence{Method: "PUT", Browser: true, FetchSite: "same-origin", FetchMode: "cors", Origin: shop, Preflighted: true}, Own},
+		{"nor from a scraper", Evidence{Method: "PUT", Origin: "https://api.shop.test", Preflighted: true}, Own},
 		{"an unknown Sec-Fetch-Site counts as cross-site", Evidence{Method: "GET", FetchSite: "alien", FetchMode: "cors"}, Cross},
 
 		{"a same-origin Origin is own", Evidence{Method: "POST", Origin: shop}, Own},
