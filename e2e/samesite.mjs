@@ -44,10 +44,11 @@ const loadAll = async ({ base, chains }) => {
     const post = { method: "POST", body: "x", credentials };
     ways[`fetch-nocors-${credentials}`] = (url) => fetched(url, { mode: "no-cors", credentials });
     ways[`fetch-nocors-post-${credentials}`] = (url) => fetched(url, { mode: "no-cors", ...post });
-    ways[`fetch-post-${credentials}-echo`] = (url) => fetched(url, post);
-    ways[`fetch-preflight-${credentials}-echo`] = (url) => fetched(url, { headers: { "X-Asked": "1" }, credentials });
     for (const cors of ["star", "echo"]) {
       ways[`fetch-${credentials}-${cors}`] = (url) => fetched(url, { credentials });
+      ways[`fetch-post-${credentials}-${cors}`] = (url) => fetched(url, post);
+      ways[`fetch-preflight-${credentials}-${cors}`] = (url) => fetched(url, { headers: { "X-Asked": "1" }, credentials });
+      ways[`fetch-put-${credentials}-${cors}`] = (url) => fetched(url, { ...post, method: "PUT" });
     }
   }
   const xhr = (url, withCredentials) => read(url, new Promise((resolve, reject) => {
@@ -68,6 +69,7 @@ const loadAll = async ({ base, chains }) => {
     ways[`eventsource-credentials-${cors}`] = (url) => events(url, true);
   }
   for (const [chain, by] of Object.entries(chains)) {
+    ways[`fetch-omit-star-${chain}`] = (url) => fetched(url, { credentials: "omit" }, by);
     ways[`img-${chain}`] = (url) => put("img", { src: by + encodeURIComponent(url) });
     ways[`iframe-${chain}`] = (url) => put("iframe", { src: by + encodeURIComponent(url) });
     ways[`fetch-include-echo-${chain}`] = (url) => fetched(url, { credentials: "include" }, by);

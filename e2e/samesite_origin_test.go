@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// sighting is what the origin saw of one request, without its preflight.
+// sighting is what the origin saw of one request, without its preflight. Of one
+// that the proxy sent twice it is all that either carried.
 type sighting struct {
 	method string
 	names  string // of the session's cookies in it, sorted
@@ -80,6 +81,7 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // credentials, or lets all without: ways end in, or hold, "star" or "echo".
 func allowOrigin(h http.Header, r *http.Request) {
 	h.Set("Access-Control-Allow-Headers", "X-Asked")
+	h.Set("Access-Control-Allow-Methods", "PUT")
 	if strings.Contains(r.URL.Path, "-star") {
 		h.Set("Access-Control-Allow-Origin", "*")
 	} else if origin := r.Header.Get("Origin"); origin != "" {
@@ -95,11 +97,11 @@ func (p *pages) note(w http.ResponseWriter, r *http.Request) {
 			names, values = append(names, c.Name), append(values, c.Value)
 		}
 	}
-	slices.Sort(names)
-	slices.Sort(values)
-	s := sighting{r.Method, strings.Join(names, " "), strings.Join(slices.Compact(values), " ")}
+	sent := words(names...)
 
 	p.mu.Lock()
+	before := p.seen[r.URL.Path]
+	s := sighting{r.Method, words(before.names, sent), words(append(values, before.values)...)}
 	p.asked[r.URL.Path] = true
 	if r.Method == http.MethodOptions {
 		p.preflights[r.URL.Path] = r.Header.Get("Cookie")
@@ -115,11 +117,18 @@ func (p *pages) note(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.Contains(r.URL.Path, "/eventsource-") {
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: %s\n\n", s.names)
+		fmt.Fprintf(w, "data: %s\n\n", sent)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	io.WriteString(w, s.names)
+	io.WriteString(w, sent)
+}
+
+// words joins texts: each of their words once, sorted.
+func words(texts ...string) string {
+	all := strings.Fields(strings.Join(texts, " "))
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " ")
 }
 
 // waitFor answers when all paths were asked for, or after a while.

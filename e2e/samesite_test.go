@@ -36,7 +36,8 @@ const (
 type kin string
 
 const (
-	own     kin = "own"     // a page of the same site
+	own     kin = "own"     // a page of the same origin
+	sibling kin = "sibling" // of another origin in the same site
 	foreign kin = "foreign" // of another, which includes the other scheme, and sandboxed frames
 	framed  kin = "framed"  // the shop's own, in a frame of a foreign page
 )
@@ -54,7 +55,7 @@ type cell struct {
 // it sent to https before.
 var cells = []cell{
 	{"own", "https", "https://shop.test/page", false, own},
-	{"sibling", "https", "https://www.shop.test/page", false, own},
+	{"sibling", "https", "https://www.shop.test/page", false, sibling},
 	{"foreign", "https", "https://evil.test/page", false, foreign},
 	{"sandboxed", "https", "https://shop.test/page?frame=/page&sandbox=sandbox='allow-scripts+allow-popups+allow-forms'", true, foreign},
 	{"framed", "https", "https://evil.test/page?frame=https://shop.test/page", true, framed},
@@ -62,7 +63,7 @@ var cells = []cell{
 	{"own", "http", "https://shop.test/page", false, foreign},
 	{"foreign", "http", "https://evil.test/page", false, foreign},
 	{"plain-own", "http", "http://shop.test/page", false, own},
-	{"plain-sibling", "http", "http://www.shop.test/page", false, own},
+	{"plain-sibling", "http", "http://www.shop.test/page", false, sibling},
 	{"plain-foreign", "http", "http://evil.test/page", false, foreign},
 	{"plain-quiet", "http", "http://evil.test/page?policy=no-referrer", false, foreign},
 }
@@ -71,6 +72,18 @@ var cells = []cell{
 func opens(way string) bool   { return strings.HasPrefix(way, "open-") }
 func posts(way string) bool   { return strings.Contains(way, "-post") }
 func detours(way string) bool { return strings.HasSuffix(way, "-foreign") } // by redirects of a foreign site
+func toAll(way string) bool   { return strings.Contains(way, "-star") }     // the answer is open to everybody
+
+// preflighted says whether a page of another origin asks first.
+func preflighted(way string) bool {
+	return strings.HasPrefix(way, "fetch-put-") || strings.HasPrefix(way, "fetch-preflight-")
+}
+
+func (c cell) sameSite() bool { return c.kin == own || c.kin == sibling }
+
+// anonymous says whether a preflight has told that the request has no
+// credentials.
+func (c cell) anonymous(way string) bool { return c.kin == sibling && preflighted(way) && toAll(way) }
 
 // blind are requests that show nothing of what keeps the cookies back in the
 // browser. The page could have them sent in another way.
@@ -87,9 +100,9 @@ func (c cell) blind(way string) bool {
 }
 
 // cross says whether the proxy is to take the request for a foreign page's own
-// doing, which changes nothing.
+// doing, which changes nothing, or for one without credentials.
 func (c cell) cross(way string) bool {
-	return c.kin != own && !c.blind(way) && (!opens(way) || posts(way) && (c.kin == foreign || detours(way)))
+	return !c.sameSite() && !c.blind(way) && (!opens(way) || posts(way) && (c.kin == foreign || detours(way))) || c.anonymous(way)
 }
 
 // want are the cookies of a fresh context's request. It reports false where
@@ -102,7 +115,7 @@ func (c cell) want(way string) (names string, exactly bool) {
 	switch {
 	case c.cross(way):
 		return "", true
-	case c.kin == own && detours(way), c.blind(way):
+	case c.sameSite() && detours(way), c.blind(way):
 		return "", false
 	case c.From == "plain-foreign" && c.To == "http" && !strings.Contains(way, "-noreferrer"):
 		return "", false // judged by a foreign Referer: a link is not told from an image
@@ -205,11 +218,16 @@ func (c cell) path(context, way string) string {
 // faults judges all ways of a page: a line of a table for each that is wrong.
 func (c cell) faults(seen map[string]sighting, reads map[string]string) []string {
 	var ways []string
-	could := "" // names of what the page can have sent without the proxy
+	var could bounds
 	for path, s := range seen {
 		if way, ok := strings.CutPrefix(path, c.path(alone, "")); ok {
 			ways = append(ways, way)
-			could += " " + s.names
+			could.sent += " " + s.names
+			if toAll(way) {
+				could.readOfAll += " " + reads[path]
+			} else {
+				could.readOfOrigin += " " + reads[path]
+			}
 		}
 	}
 	if len(ways) == 0 {
@@ -219,7 +237,7 @@ func (c cell) faults(seen map[string]sighting, reads map[string]string) []string
 	var lines []string
 	for _, way := range ways {
 		a, f, s := c.path(alone, way), c.path(fresh, way), c.path(stale, way)
-		if faults := c.judge(way, could, [3]sighting{seen[a], seen[f], seen[s]}, [3]string{reads[a], reads[f], reads[s]}); faults != "" {
+		if faults := c.judge(way, could, [3]sighting{seen[a], seen[f], seen[s]}, [3]read{readOf(reads, a), readOf(reads, f), readOf(reads, s)}); faults != "" {
 			lines = append(lines, fmt.Sprintf(row, c.From, c.To, way, seen[a].names, seen[f].names, seen[s].names, faults))
 		}
 	}
@@ -229,27 +247,48 @@ func (c cell) faults(seen map[string]sighting, reads map[string]string) []string
 // row is a line of the table of faults.
 const row = "%-14s %-6s %-44s %-24s %-24s %-24s %s"
 
+// bounds are the names of the cookies that a page can have sent without the
+// proxy, and of those that came with what it can have read of answers that are
+// open to all, or to its origin.
+type bounds struct{ sent, readOfAll, readOfOrigin string }
+
+// read is what a script read, if the browser let it.
+type read struct {
+	names string
+	ok    bool
+}
+
+func readOf(reads map[string]string, path string) read {
+	names, ok := reads[path]
+	return read{names, ok}
+}
+
 // judge says what is wrong with a way of the page, given what the origin saw
 // and a script read in the contexts alone, fresh and stale.
-func (c cell) judge(way, could string, saw [3]sighting, read [3]string) string {
+func (c cell) judge(way string, could bounds, saw [3]sighting, got [3]read) string {
 	var faults []string
 	fault := func(wrong bool, what string) {
 		if wrong {
 			faults = append(faults, what)
 		}
 	}
-	bound := saw[0].names
-	if c.kin == own || c.blind(way) {
+	sent, readable := saw[0].names, got[0].names
+	switch {
+	case c.sameSite() && toAll(way):
 		// Nothing tells whether a page of the same site asks with credentials.
-		// It could; but an answer for everybody ("star") it could read without
-		// them only.
-		bound = could
-	} else {
-		fault(!within(read[1], read[0]) || !within(read[2], read[0]), "more is read")
+		// What it does in one way it could do in another.
+		sent, readable = could.sent, could.readOfAll
+	case c.sameSite():
+		sent, readable = could.sent, could.readOfOrigin
+	case c.blind(way):
+		sent, readable = could.sent, could.sent
 	}
 	fault(saw[1].method == "" || saw[2].method == "", "not sent")
-	fault(!within(saw[1].names, bound), "fresh rides")
-	fault(!within(saw[2].names, bound), "stale rides")
+	fault(!within(saw[1].names, sent), "fresh rides")
+	fault(!within(saw[2].names, sent), "stale rides")
+	fault(!within(got[1].names, readable) || !within(got[2].names, readable), "more is read")
+	// What a simple POST brings can't be asked for again.
+	fault(got[0].ok && (!got[1].ok || !got[2].ok) && !(c.kin == sibling && posts(way) && toAll(way)), "less is read")
 	fault(!within(saw[0].names, saw[2].names), "stale loses some")
 	fault(!within(saw[0].values, "old") || !within(saw[1].values+" "+saw[2].values, "shared"), "values are not the session's")
 	want, exactly := c.want(way)
