@@ -11,49 +11,49 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a store, two proxies whose snapshots lag behind it, and the requests
-// that clients have under way through them.
+// world is a store, two proxies whose snapshots lag behind it and whose clocks
+// are wrong, and the requests that clients have under way through them.
 type world struct {
 	*testing.T
 	stored    *Jar
-	clock     int64
+	clock     int64    // the store's
+	skew      [2]int64 // of the proxies' clocks
 	snapshots [2]*Jar
 	underWay  []*exchange
 	values    int
 
-	login int64           // version of the login's cookie that the jar has, or 0
-	dead  map[string]bool // values of requests that left before a revoke
-	held  map[string]bool // those of them that clients got, until the name is set anew
+	dead map[string]bool   // values of requests that left before a revoke
+	held map[string]string // name → value of revoked cookies that clients got, until the name is set anew
 }
 
 // exchange is a request that left with a version, and what its reply will do.
 type exchange struct {
-	base  int64
-	u     Update
-	value string
+	base   int64
+	u      Update
+	values []string
 }
 
 // leave sends a request through one of the proxies. Its reply sets or deletes
-// the cookie that all fight for, with a value that nobody else has.
+// one or both of the cookies that all fight for, with values that nobody else
+// has: a login, a rotation, a refresh, a logout.
 func (w *world) leave(rt *rapid.T) {
-	w.values++
-	e := &exchange{
-		base:  w.snapshots[rapid.IntRange(0, 1).Draw(rt, "proxy")].Version(),
-		value: fmt.Sprintf("v%d", w.values),
-	}
-	line := "sid=" + e.value
-	switch rapid.IntRange(0, 4).Draw(rt, "reply") {
-	case 0:
-		line = "sid=; Max-Age=0"
-	case 1:
-		e.u.Writer = ByLogin
-	case 2:
-		e.u.Timid = true
-	case 3:
-		line += "; Max-Age=60"
-	}
+	proxy := rapid.IntRange(0, 1).Draw(rt, "proxy")
+	e := &exchange{base: w.snapshots[proxy].Version()}
 	e.u.Base = e.base
-	e.u.Cookies = mustParse(w.T, shop, microTime(w.clock), line)
+	switch rapid.IntRange(0, 3).Draw(rt, "reply") {
+	case 0:
+		e.u.Writer = ByLogin
+	case 1:
+		e.u.Timid = true
+	}
+	var lines []string
+	for _, name := range rapid.SampledFrom([][]string{{"sid"}, {"cart"}, {"sid", "cart"}}).Draw(rt, "names") {
+		w.values++
+		value := fmt.Sprintf("v%d", w.values)
+		e.values = append(e.values, value)
+		lines = append(lines, name+rapid.SampledFrom([]string{"=" + value, "=" + value, "=" + value + "; Max-Age=60", "=; Max-Age=0"}).Draw(rt, "line"))
+	}
+	e.u.Cookies = mustParse(w.T, shop, microTime(w.clock+w.skew[proxy]), lines...)
 	w.underWay = append(w.underWay, e)
 }
 
@@ -71,36 +71,72 @@ func (w *world) arrive(rt *rapid.T) {
 	if !bytes.Equal(raw, mustMarshal(w.T, before)) {
 		rt.Fatal("Apply changed the jar it was called on")
 	}
-	if (after == before) != (outcomes[0] != Changed) {
-		rt.Fatalf("outcome %d, but same jar: %t", outcomes[0], after == before)
+	if changed := slices.Contains(outcomes, Changed); changed != (after != before) {
+		rt.Fatalf("outcomes %d, but same jar: %t", outcomes, after == before)
 	}
 	if after != before && after.Version() <= before.Version() {
 		rt.Fatalf("version went from %d to %d", before.Version(), after.Version())
 	}
-	if e.base < before.Floor() && outcomes[0] != Revoked {
-		rt.Fatalf("left with %d, below the floor %d: outcome %d", e.base, before.Floor(), outcomes[0])
+	set := map[string]bool{}
+	for i, c := range e.u.Cookies {
+		set[c.Name] = true
+		w.judge(rt, e, outcomes[i], c, cookieOf(before, c.Name), cookieOf(after, c.Name))
 	}
-	if w.login > e.base && !slices.Equal(before.pairs(), after.pairs()) {
-		rt.Fatalf("left with %d, before the login %d: jar went from %q to %q", e.base, w.login, before.pairs(), after.pairs())
-	}
-	if outcomes[0] == Changed {
-		clear(w.held)
-		w.login = 0
-		if len(after.Cookies()) > 0 && after.Cookies()[0].Writer == ByLogin {
-			w.login = after.Cookies()[0].Version
+	for _, c := range before.Cookies() {
+		if got := cookieOf(after, c.Name); !set[c.Name] && !c.Expired(microTime(after.Version())) && (got == nil || *got != c) {
+			rt.Fatalf("the reply does not name %s, and it went from %+v to %+v", c.Name, c, got)
 		}
 	}
 	w.stored = after
 }
 
+// judge says what may become of one cookie: had is what the jar has of that
+// name, and got what it has afterwards.
+func (w *world) judge(rt *rapid.T, e *exchange, o Outcome, c Cookie, had, got *Cookie) {
+	deletes := c.Expired(microTime(w.stored.Version()))
+	late := had != nil && had.Version > e.base
+	switch {
+	case e.base < w.stored.Floor():
+		if o != Revoked {
+			rt.Fatalf("left with %d, below the floor %d: outcome %d", e.base, w.stored.Floor(), o)
+		}
+	case late && (deletes || had.Writer == ByLogin) && (got == nil || got.Value != had.Value):
+		rt.Fatalf("left with %d, and %+v became %+v", e.base, had, got)
+	case o == Late && !late && !w.marked(c.Name, e.base):
+		rt.Fatalf("left with %d, is late for nothing, and was lost: %+v, jar %+v", e.base, c, had)
+	case o == Changed && !deletes && (got == nil || got.Value != c.Value):
+		rt.Fatalf("set %+v, got %+v", c, got)
+	}
+	if o == Changed && !deletes {
+		delete(w.held, c.Name)
+	}
+}
+
+// marked says whether the cookie of that name was deleted after the version.
+func (w *world) marked(name string, version int64) bool {
+	return slices.ContainsFunc(w.stored.marks, func(m Mark) bool { return m.Name == name && m.Version > version })
+}
+
+func cookieOf(j *Jar, name string) *Cookie {
+	for _, c := range j.Cookies() {
+		if c.Name == name {
+			return &c
+		}
+	}
+	return nil
+}
+
 func (w *world) revoke(*rapid.T) {
 	for _, e := range w.underWay {
-		w.dead[e.value] = true
+		for _, value := range e.values {
+			w.dead[value] = true
+		}
 	}
 	for _, c := range w.stored.Cookies() {
-		w.dead[c.Value], w.held[c.Value] = true, true
+		w.dead[c.Value] = true
+		w.held[c.Name] = c.Value
 	}
-	w.stored, w.login = w.stored.Revoke(w.clock), 0
+	w.stored = w.stored.Revoke(w.clock)
 }
 
 // check holds after every step.
@@ -113,8 +149,8 @@ func (w *world) check(rt *rapid.T) {
 			rt.Fatalf("cookie of version %d in a jar of version %d", c.Version, w.stored.Version())
 		}
 	}
-	for value := range w.held {
-		if sent := merged(w.T, w.stored, "sid="+value); sent != "" {
+	for name, value := range w.held {
+		if sent := merged(w.T, w.stored, name+"="+value); slices.Contains(strings.Split(sent, "; "), name+"="+value) {
 			rt.Fatalf("a revoked value leaves: %q", sent)
 		}
 	}
@@ -124,20 +160,24 @@ func (w *world) check(rt *rapid.T) {
 	}
 }
 
-// Over any interleaving of clients and two proxies with stale snapshots: a
-// reply that left before a login neither deletes nor replaces it, and what was
-// revoked never comes back by a request that left before.
+// Over any interleaving of clients and two proxies with stale snapshots and
+// wrong clocks: a reply that left before a login neither deletes nor replaces
+// it, what was revoked never comes back by a request that left before, and
+// nothing else is lost.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{T: t, stored: new(Jar), clock: at(0), dead: make(map[string]bool), held: make(map[string]bool)}
+		w := &world{T: t, stored: new(Jar), clock: at(0), dead: map[string]bool{}, held: map[string]string{}}
 		w.snapshots = [2]*Jar{w.stored, w.stored}
+		for i := range w.skew {
+			w.skew[i] = rapid.Int64Range(-5e6, 5e6).Draw(rt, "skew in µs")
+		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"leave":  w.leave,
 			"arrive": w.arrive,
 			"revoke": w.revoke,
 			"sync":   func(rt *rapid.T) { w.snapshots[rapid.IntRange(0, 1).Draw(rt, "proxy")] = w.stored },
-			"time":   func(rt *rapid.T) { w.clock += rapid.Int64Range(0, 100).Draw(rt, "µs") },
+			"time":   func(rt *rapid.T) { w.clock += rapid.SampledFrom([]int64{0, 1, 100, 20e6}).Draw(rt, "µs") },
 			"":       w.check,
 		})
 	})
