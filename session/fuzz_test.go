@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// What is stored, written as a Set-Cookie line and read again, is the same.
+// What is stored, written as a Set-Cookie line and read again, is the same; so
+// is a Cookie header that comes back from a client.
 func FuzzParseSetCookie(f *testing.F) {
 	for _, line := range []string{
 		"sid=1; Path=/; Secure; HttpOnly; SameSite=Lax", "a=1; Domain=shop.test; Max-Age=60", "nameless",
@@ -28,6 +29,12 @@ func FuzzParseSetCookie(f *testing.F) {
 		again, err := ParseSetCookie(setCookie(&c), s, noon)
 		if err != nil || again != c {
 			t.Errorf("%q was read as\n%+v, written as %q and then read as\n%+v, %v", line, c, setCookie(&c), again, err)
+		}
+		jar, _ := new(Jar).Apply(Update{Base: Latest, Cookies: []Cookie{c}}, at(0))
+		r := Request{Host: c.Domain, Path: c.Path, Secure: true, Now: noon}
+		header := Merge(nil, r, jar, nil, sharing).Header
+		if back := Merge([]string{header}, r, jar, nil, sharing); header != "" && back.Header != header {
+			t.Errorf("%q was sent as %q, and that as %q", line, header, back.Header)
 		}
 	})
 }
@@ -116,6 +123,9 @@ func FuzzMerge(f *testing.F) {
 		}
 		if got, want := others(m.Header), others(line); !slices.Equal(got, want) {
 			t.Errorf("%q became %q: the client's own are %q, want %q", line, m.Header, got, want)
+		}
+		if again := Merge([]string{m.Header}, r, jar, nil, sharing).Header; m.Header != "" && again != m.Header {
+			t.Errorf("%q became %q, and that %q", line, m.Header, again)
 		}
 		for name, fresh := range map[string]string{"sid": "sid=1", "lang": "lang=en", "": "nameless"} {
 			for pair := range strings.SplitSeq(m.Header, ";") {

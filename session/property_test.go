@@ -93,7 +93,7 @@ func (w *world) arrive(rt *rapid.T) {
 // judge says what may become of one cookie: had is what the jar has of that
 // name, and got what it has afterwards.
 func (w *world) judge(rt *rapid.T, e *exchange, o Outcome, c Cookie, had, got *Cookie) {
-	deletes := c.Expired(microTime(w.stored.Version()))
+	deletes := c.Expired(microTime(w.stored.nextVersion(w.clock)))
 	late := had != nil && had.Version > e.base
 	switch {
 	case e.base < w.stored.Floor():
@@ -104,6 +104,8 @@ func (w *world) judge(rt *rapid.T, e *exchange, o Outcome, c Cookie, had, got *C
 		rt.Fatalf("left with %d, and %+v became %+v", e.base, had, got)
 	case o == Late && !late && !w.marked(c.Name, e.base):
 		rt.Fatalf("left with %d, is late for nothing, and was lost: %+v, jar %+v", e.base, c, had)
+	case o == Late && late && !deletes && !e.u.Timid && had.Writer != ByLogin:
+		rt.Fatalf("left with %d, comes last, and was lost: %+v, jar %+v", e.base, c, had)
 	case o == Changed && !deletes && (got == nil || got.Value != c.Value):
 		rt.Fatalf("set %+v, got %+v", c, got)
 	}
