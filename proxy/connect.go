@@ -54,6 +54,7 @@ type connection struct {
 	target target
 	origin net.Conn // dialled for a blind tunnel; nil to intercept
 	sni    string   // of the client's TLS
+	inner  intercepted
 }
 
 // connect decides what a CONNECT becomes: a blind tunnel for hosts that no

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"io"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +13,9 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// tracked are the connections that no http.Server knows: hijacked ones and
-// tunnels. Shutdown closes them and waits for their goroutines.
+// tracked are the connections that may have to be closed before their time:
+// hijacked ones and tunnels, by the session that they are of. Shutdown closes
+// them, and waits for their goroutines.
 type tracked struct {
 	closing chan struct{}
 
@@ -80,10 +83,11 @@ func (t *tracked) close() {
 		t.closed = true
 		close(t.closing)
 	}
-	for c := range t.conns {
+	open := slices.Collect(maps.Keys(t.conns))
+	t.mu.Unlock()
+	for _, c := range open {
 		c.Close()
 	}
-	t.mu.Unlock()
 	t.wg.Wait()
 }
 

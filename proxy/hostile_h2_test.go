@@ -2,6 +2,8 @@ package proxy_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +99,18 @@ func (c *h2Client) answer(stream uint32) (status string, field func(string) stri
 					return status, field, body.String()
 				}
 			}
+		}
+	}
+}
+
+// wantEnd waits until the proxy ends the connection.
+func (c *h2Client) wantEnd(t *testing.T) {
+	t.Helper()
+	for {
+		if _, err := c.ReadFrame(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("wait for the end: %v", err)
 		}
 	}
 }

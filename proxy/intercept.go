@@ -190,11 +190,9 @@ func (p *Proxy) newInner() *http.Server {
 		// "OPTIONS *" is the origin's to answer.
 		DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			if h1, ok := conn.(*h1Conn); ok {
-				return context.WithValue(withH1Conn(ctx, conn), connectionKey{}, h1.c)
-			}
-			return context.WithValue(ctx, connectionKey{}, conn.(*tls.Conn).NetConn().(*clientConn).c)
+			return context.WithValue(withH1Conn(ctx, conn), connectionKey{}, connectionOf(conn))
 		},
+		ConnState: p.follow,
 	}
 }
 

@@ -103,32 +103,6 @@ func TestARevokedSessionStaysRevoked(t *testing.T) {
 	}
 }
 
-func TestRevokingClosesWhatIsOpen(t *testing.T) {
-	t.Parallel()
-	w := world.New(t, world.Options{Script: func(c *world.Conn) {
-		c.Head()
-		c.Send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		io.Copy(c, c.R)
-	}})
-	var open []*world.Conn
-	for _, user := range []string{"a", "b-session-qa"} {
-		c := w.Connect(t, world.Host+":443", credentials(user, "")).TLS(world.Host)
-		c.Send(world.Head("GET", world.TunnelH1, "/ws", "Connection: Upgrade", "Upgrade: websocket"))
-		if a := c.Head(); a[:12] != "HTTP/1.1 101" {
-			t.Fatalf("answered %q", a)
-		}
-		c.Send("ping")
-		c.Want("ping")
-		open = append(open, c)
-	}
-	if err := w.Proxy.Revoke(t.Context(), session.Key{Site: world.Host, ID: session.DefaultID}); err != nil {
-		t.Fatal(err)
-	}
-	open[0].WantEnd()
-	open[1].Send("still")
-	open[1].Want("still")
-}
-
 func TestTwoClientsMayCallTheirWorkersTheSame(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, world.Options{Handler: login})

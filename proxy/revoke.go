@@ -2,16 +2,94 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // Revoke ends a session for all its clients: its cookies go, replies that are
-// under way bring none back, and its open WebSockets and blind tunnels close.
+// under way bring none back, and its open WebSockets and tunnels close. In
+// intercepted ones the requests under way are finished first.
 func (p *Proxy) Revoke(ctx context.Context, key session.Key) error {
 	if err := p.store.Revoke(ctx, key); err != nil {
 		return err
 	}
 	p.conns.closeSession(key.Shared())
 	return nil
+}
+
+// intercepted is a tunnel whose decrypted connection the inner server has.
+type intercepted struct {
+	conn    net.Conn // as the inner server knows it
+	release func()
+	idle    atomic.Bool // no request is under way
+	over    atomic.Bool // it ends with the request under way
+}
+
+// follow is the inner server's ConnState.
+func (p *Proxy) follow(conn net.Conn, state http.ConnState) {
+	c := connectionOf(conn)
+	switch state {
+	case http.StateNew:
+		c.inner.conn = conn
+		c.inner.idle.Store(true)
+		var ok bool
+		if c.inner.release, ok = p.conns.add(&c.inner, c.session()); !ok {
+			conn.Close()
+			c.inner.release = func() {}
+		}
+	case http.StateActive:
+		c.inner.idle.Store(false)
+		if c.inner.over.Load() {
+			conn.SetReadDeadline(time.Time{})
+		}
+	case http.StateIdle:
+		c.inner.idle.Store(true)
+		if c.inner.over.Load() {
+			c.inner.end()
+		}
+	case http.StateHijacked, http.StateClosed:
+		c.inner.release()
+	}
+}
+
+// Close ends the connection as soon as no request is under way on it.
+func (i *intercepted) Close() error {
+	i.over.Store(true)
+	if i.idle.Load() {
+		i.end()
+	}
+	return nil
+}
+
+// end closes an idle connection. In HTTP/2 the last bytes of the last answer
+// may be on their way still, and net/http sends GOAWAY by itself with an answer
+// that says "close" only: one that is just idle gets a moment.
+func (i *intercepted) end() {
+	if _, h2 := i.conn.(*tls.Conn); h2 {
+		i.conn.SetReadDeadline(time.Now().Add(time.Second))
+		return
+	}
+	i.conn.Close()
+}
+
+// connectionOf returns the tunnel of a connection that the inner server has.
+func connectionOf(conn net.Conn) *connection {
+	if h1, ok := conn.(*h1Conn); ok {
+		return h1.c
+	}
+	return conn.(*tls.Conn).NetConn().(*clientConn).c
+}
+
+// session is the one that the tunnel was opened for: the zero Key where no
+// site declares its host.
+func (c *connection) session() session.Key {
+	if s := c.p.rules.Load().site(c.target.host, c.target.port); s != nil {
+		return session.Key{Site: s.Key, ID: c.id.session}
+	}
+	return session.Key{}
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // clientConn is a client's connection after its CONNECT. It replays what was
@@ -117,11 +115,7 @@ func (c *connection) tunnel(conn net.Conn) {
 	start := time.Now()
 	defer conn.Close()
 	defer c.closeOrigin()
-	var of session.Key
-	if s := c.p.rules.Load().site(c.target.host, c.target.port); s != nil {
-		of = session.Key{Site: s.Key, ID: c.id.session}
-	}
-	release, ok := c.p.conns.add(c.origin, of)
+	release, ok := c.p.conns.add(c.origin, c.session())
 	if !ok {
 		return
 	}

@@ -109,11 +109,13 @@ func (u *upload) abandon() {
 
 var longAgo = time.Unix(1, 0)
 
-// closeAfter ends the client's connection with this answer where the request's
-// body has not been read to its end: what comes next on it is no request. (And
-// net/http panics when it goes on there after full duplex, go.dev/issue/68560.)
+// closeAfter ends the client's connection with this answer where the tunnel's
+// session was revoked, or where the request's body has not been read to its end:
+// what comes next on it is no request. (And net/http panics when it goes on there
+// after full duplex, go.dev/issue/68560.) In HTTP/2 the field becomes a GOAWAY.
 func (x *exchange) closeAfter(h http.Header) {
-	if x.upload != nil && x.mode != modeH2 && !x.upload.done.Load() {
+	c, tunnel := x.Context.Value(connectionKey{}).(*connection)
+	if tunnel && c.inner.over.Load() || x.upload != nil && x.mode != modeH2 && !x.upload.done.Load() {
 		h["Connection"] = []string{"close"}
 	}
 }
