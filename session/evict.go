@@ -65,3 +65,19 @@ func (j *Jar) remove(gone map[int]bool) {
 	}
 	j.cookies = kept
 }
+
+// Fit says of each of the cookies, were they set in this order, whether an
+// empty jar had room for it: whoever brings very many need not have a jar sort
+// them out one by one.
+func Fit(cookies []Cookie) []bool {
+	j := Jar{cookies: slices.Clone(cookies)}
+	for i := range j.cookies {
+		j.cookies[i].Version = int64(i) // the use that evict goes by
+	}
+	j.evict()
+	fits := make([]bool, len(cookies))
+	for i := range j.cookies {
+		fits[j.cookies[i].Version] = true
+	}
+	return fits
+}

@@ -87,3 +87,26 @@ func TestMarksAreBounded(t *testing.T) {
 		t.Errorf("%d marks after a clear of 100 cookies", len(jar.marks))
 	}
 }
+
+// Fit and a jar agree on what has no room.
+func TestFit(t *testing.T) {
+	var cookies []Cookie
+	for i := range maxCookies / 60 {
+		for n := range 100 + i*3 {
+			cookies = append(cookies, Cookie{Name: fmt.Sprint(n), Value: "1", Domain: fmt.Sprintf("%d.a%d.test", n%2, i), Path: "/", HostOnly: true, Secure: n%3 == 0})
+		}
+	}
+	jar, outcomes := new(Jar).Apply(Update{Base: Latest, Cookies: cookies}, at(0))
+	kept := 0
+	for i, fits := range Fit(cookies) {
+		if fits {
+			kept++
+		}
+		if fits != (outcomes[i] == Changed) {
+			t.Fatalf("%s of %s: fits %t, outcome %d", cookies[i].Name, cookies[i].Domain, fits, outcomes[i])
+		}
+	}
+	if kept != len(jar.Cookies()) || kept != maxCookies {
+		t.Errorf("%d fit, the jar has %d of %d", kept, len(jar.Cookies()), len(cookies))
+	}
+}

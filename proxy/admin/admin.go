@@ -70,6 +70,8 @@ func New(o Options) http.Handler {
 		{http.MethodPost, "/api/v1/sessions/{site}/{session}/revoke", s.revokeSession},
 		{http.MethodPut, "/api/v1/sessions/{site}/{session}/cookies", s.setCookie},
 		{http.MethodDelete, "/api/v1/sessions/{site}/{session}/cookies", s.removeCookies},
+		{http.MethodPost, "/api/v1/sessions/{site}/{session}/cookies/import", s.importCookies},
+		{http.MethodPost, "/api/v1/sessions/{site}/{session}/cookies/export", s.exportCookies},
 		{http.MethodGet, "/api/v1/sites", s.listSites},
 		{http.MethodGet, "/api/v1/version", s.showVersion},
 	})

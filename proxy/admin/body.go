@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -17,13 +18,18 @@ const maxBody = 64 << 10
 // not take whole it does not take: a field that nobody knows is a field that
 // somebody meant. What the body holds appears in no problem.
 func readJSON(w http.ResponseWriter, r *http.Request, v any, example string) *problem {
+	return readLongJSON(w, r, v, example, maxBody)
+}
+
+// readLongJSON is readJSON with a limit in bytes.
+func readLongJSON(w http.ResponseWriter, r *http.Request, v any, example string, limit int64) *problem {
 	// A form or a text can be sent by any page without being asked for first.
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return &problem{http.StatusUnsupportedMediaType, "content_type", "Send JSON, and say so: Content-Type: application/json."}
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return &problem{http.StatusRequestEntityTooLarge, "body_size", "The body is longer than 64 KiB."}
+		return &problem{http.StatusRequestEntityTooLarge, "body_size", fmt.Sprintf("The body is longer than %d KiB.", limit>>10)}
 	}
 	if err != nil {
 		return &problem{http.StatusBadRequest, "body", "The body ended early."}

@@ -46,7 +46,7 @@ var direct = &http.Client{
 // Limits of one call.
 const (
 	callTime  = 10 * time.Second
-	maxAnswer = 16 << 20
+	maxAnswer = 2 * maxImport // the export of a full session, or what became of each cookie of an import
 )
 
 // Path is the path of the API's parts, each escaped: one that holds a slash, or

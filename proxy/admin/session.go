@@ -100,9 +100,13 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, "application/json", detail)
 }
 
-// load returns the jar under key, an empty one where there is none.
 func (s *server) load(ctx context.Context, key session.Key) (*session.Jar, error) {
-	jar, err := s.store.Load(ctx, key)
+	return load(ctx, s.store, key)
+}
+
+// load returns the jar under key, an empty one where there is none.
+func load(ctx context.Context, store session.Store, key session.Key) (*session.Jar, error) {
+	jar, err := store.Load(ctx, key)
 	if errors.Is(err, session.ErrNotFound) {
 		return new(session.Jar), nil
 	}
