@@ -15,6 +15,7 @@ require (
 	golang.org/x/net v0.62.0 // public suffixes, A-labels, HTTP/2 frames in tests
 	golang.org/x/sync v0.25.0 // singleflight: one signer a host
 	golang.org/x/sys v0.49.0
+	golang.org/x/term v0.47.0 // is it a terminal: redrawing is for people
 	pgregory.net/rapid v1.3.0 // tests: properties over random histories
 	software.sslmate.com/src/go-pkcs12 v0.7.4 // trust stores that a JVM can be pointed at
 )

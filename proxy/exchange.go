@@ -146,6 +146,9 @@ func (x *exchange) enter(r *http.Request) *http.Response {
 	if ref := x.scope(r); ref != nil {
 		return x.refuse(r, ref)
 	}
+	if x.inUse() {
+		x.p.uses.note(x.key, x.id, x.start)
+	}
 	return nil
 }
 

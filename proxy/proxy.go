@@ -45,13 +45,13 @@ type Proxy struct {
 	metrics  *metrics
 	timeouts Timeouts
 
-	rules    atomic.Pointer[rules]
-	engine   *goproxy.ProxyHttpServer
-	pool     *transports
-	browsers *memory // clients, with their User-Agent, that have sent Fetch metadata
-	keepers  *memory // workers that keep private cookies of a name themselves
-
+	rules      atomic.Pointer[rules]
+	engine     *goproxy.ProxyHttpServer
+	pool       *transports
+	browsers   *memory // clients, with their User-Agent, that have sent Fetch metadata
+	keepers    *memory // workers that keep private cookies of a name themselves
 	preflights *memory // requests of pages that follow without credentials
+	uses       *uses
 	alerts     *alerts
 	ids        ids
 	conns      *tracked    // hijacked connections
@@ -71,16 +71,16 @@ type Proxy struct {
 // New makes a proxy. It serves nothing until Serve is called.
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{
-		store:    o.Store,
-		certs:    o.Certs,
-		ca:       o.CA,
-		log:      o.Log,
-		metrics:  newMetrics(o.Metrics),
-		timeouts: o.Timeouts.withDefaults(),
-		browsers: newMemory(),
-		keepers:  newMemory(),
-
+		store:      o.Store,
+		certs:      o.Certs,
+		ca:         o.CA,
+		log:        o.Log,
+		metrics:    newMetrics(o.Metrics),
+		timeouts:   o.Timeouts.withDefaults(),
+		browsers:   newMemory(),
+		keepers:    newMemory(),
 		preflights: newMemory(),
+		uses:       newUses(),
 		alerts:     newAlerts(o.Log),
 		ids:        newIDs(),
 		conns:      newTracked(),

@@ -19,13 +19,13 @@ func cookiesCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
 	a := &api{lookupEnv: lookupEnv}
 	cmd := &cobra.Command{
 		Use:   "cookies",
-		Short: "Set or remove a cookie of a session of a running proxy",
+		Short: "Import, export, set or remove the cookies of a session",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usageError{errors.New("cookies: say what to do: set or rm"), c.CommandPath()}
+			return usageError{errors.New("cookies: say what to do: import, export, set or rm"), c.CommandPath()}
 		},
 	}
 	a.flags(cmd)
-	cmd.AddCommand(setCommand(a), rmCommand(a))
+	cmd.AddCommand(importCommand(a), exportCommand(a), setCommand(a), rmCommand(a))
 	return cmd
 }
 

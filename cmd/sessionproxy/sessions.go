@@ -29,27 +29,8 @@ ever shown.`,
 	a.flags(cmd)
 	byFlags := noArgs("a session is given with --session ID, its site with --site NAME")
 	cmd.AddCommand(
-		&cobra.Command{
-			Use:   "list",
-			Short: "List the sessions that hold cookies, of all sites or of --site",
-			Args:  byFlags,
-			RunE: func(c *cobra.Command, _ []string) error {
-				query := url.Values{"site": {a.site}, "session": {a.session}}
-				b, err := a.do(c, http.MethodGet, admin.Path("sessions")+"?"+query.Encode(), nil)
-				if err != nil {
-					return err
-				}
-				return report(a, c.OutOrStdout(), b, showSessions)
-			},
-		},
-		&cobra.Command{
-			Use:   "show",
-			Short: "Show a session and its cookies, without their values",
-			Args:  byFlags,
-			RunE: func(c *cobra.Command, _ []string) error {
-				return ofSession(a, c, http.MethodGet, nil, showSession)
-			},
-		},
+		listCommand(a, byFlags),
+		showCommand(a, byFlags),
 		&cobra.Command{
 			Use:   "clear",
 			Short: "Forget a session's cookies; replies under way may fill it anew",
@@ -93,37 +74,128 @@ func ofSession[T any](a *api, c *cobra.Command, method string, part []string, sh
 	return report(a, c.OutOrStdout(), b, show)
 }
 
+func listCommand(a *api, args cobra.PositionalArgs) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the sessions that hold cookies or are in use, of all sites or of --site",
+		Args:  args,
+		RunE: func(c *cobra.Command, _ []string) error {
+			query := url.Values{"site": {a.site}, "session": {a.session}}
+			ask := func() ([]byte, error) {
+				return a.do(c, http.MethodGet, admin.Path("sessions")+"?"+query.Encode(), nil)
+			}
+			if follow {
+				return watch(a, c, lookEvery, ask, view[admin.Sessions]{showSessions, sessionLines})
+			}
+			b, err := ask()
+			if err != nil {
+				return err
+			}
+			return report(a, c.OutOrStdout(), b, showSessions)
+		},
+	}
+	watchFlag(cmd, &follow)
+	return cmd
+}
+
+func showCommand(a *api, args cobra.PositionalArgs) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show a session and its cookies, without their values",
+		Args:  args,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !follow {
+				return ofSession(a, c, http.MethodGet, nil, showSession)
+			}
+			path, err := a.sessionPath(c)
+			if err != nil {
+				return err
+			}
+			ask := func() ([]byte, error) { return a.do(c, http.MethodGet, path, nil) }
+			return watch(a, c, lookEvery, ask, view[admin.SessionDetail]{showSession, cookieLines})
+		},
+	}
+	watchFlag(cmd, &follow)
+	return cmd
+}
+
 func showSessions(w io.Writer, list admin.Sessions) error {
-	rows := [][]string{{"SITE", "SESSION", "COOKIES", "AGE", "LAST-USED", "ENDS-IN"}}
+	rows := [][]string{{"SITE", "SESSION", "STATE", "COOKIES", "AGE", "LAST-USED", "BY", "ENDS-IN"}}
 	for _, s := range list.Sessions {
-		rows = append(rows, []string{s.Site, s.Session, strconv.Itoa(s.Cookies), span(time.Since(s.Created)), ago(s.Used), span(time.Until(s.Expires))})
+		age, ends := "-", "-"
+		if s.State == admin.Live {
+			age, ends = span(time.Since(s.Created)), span(time.Until(s.Expires))
+		}
+		rows = append(rows, []string{s.Site, s.Session, string(s.State), strconv.Itoa(s.Cookies), age, lastUsed(&s), usedBy(&s), ends})
 	}
 	return table(w, rows)
 }
 
 func showSession(w io.Writer, s admin.SessionDetail) error {
-	if err := table(w, [][]string{
-		{"site", s.Site},
-		{"session", s.Session},
-		{"age", span(time.Since(s.Created))},
-		{"last used", ago(s.Used)},
-		{"ends in", span(time.Until(s.Expires)) + ", unless it is used"},
-	}); err != nil {
+	if s.Site == "" { // see watch
+		_, err := fmt.Fprintln(w, "There is no such session yet.")
+		return err
+	}
+	rows := [][]string{{"site", s.Site}, {"session", s.Session.Session}, {"state", string(s.State)}}
+	switch s.State {
+	case admin.Live:
+		rows = append(rows, []string{"age", span(time.Since(s.Created))}, []string{"ends in", span(time.Until(s.Expires)) + ", unless it is used"})
+	case admin.Revoked:
+		rows = append(rows, []string{"revoked", ago(s.Revoked)})
+	}
+	used := lastUsed(&s.Session)
+	if by := usedBy(&s.Session); by != "-" {
+		used += " by " + by
+	}
+	if err := table(w, append(rows, []string{"last used", used})); err != nil || len(s.Cookies) == 0 {
 		return err
 	}
 	fmt.Fprintln(w)
-	rows := [][]string{{"COOKIE", "VALUE", "DOMAIN", "PATH", "ATTRIBUTES", "ENDS-IN", "SET-BY"}}
+	rows = [][]string{{"COOKIE", "VALUE", "DOMAIN", "PATH", "ATTRIBUTES", "ENDS-IN", "SET-BY"}}
 	for _, c := range s.Cookies {
-		domain, ends := c.Domain, "session"
-		if !c.HostOnly {
-			domain = "." + domain // as cookies.txt has it
-		}
+		ends := "session"
 		if !c.Expires.IsZero() {
 			ends = span(time.Until(c.Expires))
 		}
-		rows = append(rows, []string{cookieName(c.Name), fmt.Sprintf("(%d B)", c.ValueBytes), domain, printable(c.Path), attributes(c), ends, c.Writer})
+		rows = append(rows, []string{cookieName(c.Name), fmt.Sprintf("(%d B)", c.ValueBytes), dotted(c), printable(c.Path), attributes(c), ends, c.Writer})
 	}
 	return table(w, rows)
+}
+
+// lastUsed is when a session was last used. The store's own time may be late by
+// a tenth of the session's life; that of the proxy is of its clients alone.
+func lastUsed(s *admin.Session) string {
+	used := s.Used
+	if s.LastUse != nil && s.LastUse.At.After(used) {
+		used = s.LastUse.At
+	}
+	if used.IsZero() {
+		return "-"
+	}
+	return ago(used)
+}
+
+// usedBy is the client that used a session last, and its worker, as far as the
+// proxy knows: other proxies' uses are in the store's time alone.
+func usedBy(s *admin.Session) string {
+	switch use := s.LastUse; {
+	case use == nil, s.Used.Sub(use.At) > time.Second:
+		return "-"
+	case use.Client == "":
+		return use.Worker
+	default:
+		return use.Client + "/" + use.Worker
+	}
+}
+
+// dotted is a cookie's domain as cookies.txt has it.
+func dotted(c admin.Cookie) string {
+	if c.HostOnly {
+		return c.Domain
+	}
+	return "." + c.Domain
 }
 
 // attributes are those of a Set-Cookie line that are words.
@@ -139,6 +211,7 @@ func attributes(c admin.Cookie) string {
 		{c.SameSite == "lax", "SameSite=Lax"},
 		{c.SameSite == "strict", "SameSite=Strict"},
 		{c.Partitioned, "Partitioned"},
+		{c.Priority != "", "Priority=" + printable(c.Priority)},
 	} {
 		if a.set {
 			words = append(words, a.word)

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -34,6 +35,9 @@ type Options struct {
 	Sites   func() []config.Site                             // those declared now
 	Clients func() []string                                  // names of those declared now
 	Revoke  func(ctx context.Context, key session.Key) error // ends a session, and what of it is open
+	// EachUse calls f with the last use of each session that was lately used
+	// through this process.
+	EachUse func(f func(key session.Key, at time.Time, client, worker string))
 	// Locate finds the site that declares u, "" for none. Its error is a
 	// sentence for whoever wrote u.
 	Locate func(u *url.URL) (site string, at session.Setting, err error)
@@ -56,6 +60,7 @@ func New(o Options) http.Handler {
 		sites:     o.Sites,
 		clients:   o.Clients,
 		revoke:    o.Revoke,
+		eachUse:   o.EachUse,
 		locate:    o.Locate,
 		explain:   o.Explain,
 	}
@@ -94,6 +99,7 @@ type server struct {
 	sites     func() []config.Site
 	clients   func() []string
 	revoke    func(context.Context, session.Key) error
+	eachUse   func(func(key session.Key, at time.Time, client, worker string))
 	locate    func(*url.URL) (string, session.Setting, error)
 	explain   func(context.Context, *url.URL, string, string) (string, string, []session.Verdict, error)
 	mux       *http.ServeMux

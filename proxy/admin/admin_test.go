@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -33,6 +34,7 @@ func testOptions(t *testing.T) Options {
 		Store:   listing{},
 		Sites:   func() []config.Site { return []config.Site{site(t, "shop", "shop.test", "shop.test", "*.shop.test")} },
 		Clients: func() []string { return nil },
+		EachUse: func(func(session.Key, time.Time, string, string)) {},
 		CA:      []byte("-----BEGIN CERTIFICATE-----\n"),
 		Proxy:   Listener{Addr: "127.0.0.1:8080"},
 		Version: "v1.2.3",

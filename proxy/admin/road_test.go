@@ -61,7 +61,7 @@ func newRoad(t *testing.T) *road {
 	})
 	o := testOptions(t)
 	o.Store, o.Log = store, log
-	o.Sites, o.Revoke, o.Locate, o.Explain = func() []config.Site { return c.Sites }, p.Revoke, p.Locate, p.Explain
+	o.Sites, o.Revoke, o.EachUse, o.Locate, o.Explain = func() []config.Site { return c.Sites }, p.Revoke, p.EachUse, p.Locate, p.Explain
 	r.Handler = New(o)
 	return r
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -13,13 +12,8 @@ import (
 
 // SessionDetail is the answer to GET /api/v1/sessions/{site}/{session}.
 type SessionDetail struct {
-	Site    string    `json:"site"` // as in Session
-	Session string    `json:"session"`
-	Version int64     `json:"version"` // microseconds of the store's clock
-	Created time.Time `json:"created"`
-	Used    time.Time `json:"used"`
-	Expires time.Time `json:"expires"` // unless it is used
-	Cookies []Cookie  `json:"cookies"` // in the order of a Cookie header, without expired ones
+	Session
+	Cookies []Cookie `json:"cookies"` // in the order of a Cookie header, without expired ones
 }
 
 // Cookie is a cookie of a session: all of it but the value.
@@ -33,6 +27,7 @@ type Cookie struct {
 	HTTPOnly    bool      `json:"http_only"`
 	SameSite    string    `json:"same_site"` // none, lax, strict; "" where the site did not say
 	Partitioned bool      `json:"partitioned"`
+	Priority    string    `json:"priority"` // as the site sent it
 	Created     time.Time `json:"created"`
 	Expires     time.Time `json:"expires,omitzero"` // absent: it lives as long as the session
 	Writer      string    `json:"writer"`           // who gave it its value: reply, login, recipe, import, operator, worker
@@ -57,6 +52,7 @@ func showCookie(c *session.Cookie) Cookie {
 		HTTPOnly:    c.HTTPOnly,
 		SameSite:    sameSites[c.SameSite],
 		Partitioned: c.Partitioned,
+		Priority:    c.Priority,
 		Created:     c.Created,
 		Expires:     c.Expires,
 		Writer:      writers[c.Writer],
@@ -70,7 +66,7 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	infos, err := s.store.List(r.Context(), key.Site)
+	found, err := s.find(r.Context(), key)
 	if err != nil {
 		s.storeFailed(r.Context(), w, err)
 		return
@@ -80,19 +76,15 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
-	i := slices.IndexFunc(infos, func(i session.Info) bool { return i.Key == key })
-	if i < 0 {
-		problem{http.StatusNotFound, "unknown_session", fmt.Sprintf("The site %q has no session %q that holds cookies.", site.Name, key.ID)}.write(w)
+	detail := SessionDetail{Cookies: []Cookie{}}
+	switch {
+	case len(found) > 0:
+		detail.Session = found[0]
+	case jar.Version() > 0:
+		detail.Session = idle(site.Name, key.ID, jar, nil)
+	default:
+		problem{http.StatusNotFound, "unknown_session", noCookies(site.Name, key.ID)}.write(w)
 		return
-	}
-	detail := SessionDetail{
-		Site:    site.Name,
-		Session: key.ID,
-		Version: jar.Version(),
-		Created: infos[i].Created.UTC(),
-		Used:    infos[i].Used.UTC(),
-		Expires: infos[i].Expires.UTC(),
-		Cookies: []Cookie{},
 	}
 	for _, c := range unexpired(jar) {
 		detail.Cookies = append(detail.Cookies, showCookie(&c))

@@ -34,7 +34,7 @@ func TestSessionDetail(t *testing.T) {
 	w := ask(r, "GET", "/api/v1/sessions/shop/qa1")
 	r.clean(t, w)
 	got := decode[SessionDetail](t, w)
-	if got.Site != "shop" || got.Session != "qa1" || got.Version == 0 || got.Created.IsZero() || got.Used.IsZero() || !got.Expires.After(got.Used) {
+	if got.Site != "shop" || got.Session.Session != "qa1" || got.State != Live || got.Version == 0 || got.Created.IsZero() || got.Used.IsZero() || !got.Expires.After(got.Used) {
 		t.Errorf("session %+v", got)
 	}
 	for i := range got.Cookies {
@@ -64,10 +64,10 @@ func TestCookieForm(t *testing.T) {
 	w := httptest.NewRecorder()
 	writeJSON(w, 200, "application/json", showCookie(&session.Cookie{
 		Name: "sid", Value: value, Domain: "shop.test", HostOnly: true, Path: "/", Secure: true, HTTPOnly: true,
-		SameSite: session.SameSiteStrict, Created: at, Version: 7, Writer: session.ByOperator,
+		SameSite: session.SameSiteStrict, Priority: "High", Created: at, Version: 7, Writer: session.ByOperator,
 	}))
 	const want = `{"name":"sid","value_bytes":8,"domain":"shop.test","host_only":true,"path":"/","secure":true,"http_only":true,` +
-		`"same_site":"strict","partitioned":false,"created":"2026-12-01T12:00:00Z","writer":"operator","version":7}` + "\n"
+		`"same_site":"strict","partitioned":false,"priority":"High","created":"2026-12-01T12:00:00Z","writer":"operator","version":7}` + "\n"
 	if got := w.Body.String(); got != want {
 		t.Errorf("body %s, want %s", got, want)
 	}

@@ -103,10 +103,51 @@ func TestSessionsForm(t *testing.T) {
 		Key: session.Key{Site: "shop.test", ID: "qa1"}, Cookies: 3, Version: 1764590400000000,
 		Created: at, Used: at.Add(time.Minute), Expires: at.Add(time.Hour),
 	}}}
-	const want = `{"sessions":[{"site":"shop","session":"qa1","cookies":3,"version":1764590400000000,` +
-		`"created":"2026-12-01T12:00:00Z","used":"2026-12-01T12:01:00Z","expires":"2026-12-01T13:00:00Z"}]}` + "\n"
+	o.EachUse = func(f func(session.Key, time.Time, string, string)) {
+		f(session.Key{Site: "shop.test", ID: "qa1"}, at.Add(2*time.Minute).UTC(), "crawler", "w1")
+	}
+	const want = `{"sessions":[{"site":"shop","session":"qa1","state":"live","cookies":3,"version":1764590400000000,` +
+		`"created":"2026-12-01T12:00:00Z","used":"2026-12-01T12:01:00Z","expires":"2026-12-01T13:00:00Z",` +
+		`"last_use":{"at":"2026-12-01T12:02:00Z","client":"crawler","worker":"w1"}}]}` + "\n"
 	if got := ask(New(o), "GET", "/api/v1/sessions").Body.String(); got != want {
 		t.Errorf("body %s, want %s", got, want)
+	}
+}
+
+// A session that clients use is listed whether it holds cookies or not.
+func TestSessionsThatHoldNothing(t *testing.T) {
+	t.Parallel()
+	r := newRoad(t)
+	r.put(t, "shop.test/live", "shop.test", "sid="+value)
+	r.put(t, "shop.test/cleared", "shop.test", "sid="+value)
+	r.put(t, "shop.test/over", "shop.test", "sid="+value)
+	r.put(t, "shop.test/unused", "shop.test", "sid="+value)
+	o := testOptions(t)
+	o.Store, o.Revoke = r.store, r.store.Revoke
+	o.EachUse = func(f func(session.Key, time.Time, string, string)) {
+		for _, id := range []string{"live", "cleared", "over", "new"} {
+			f(session.Key{Site: "shop.test", ID: id}, time.Now(), "crawler", "w1")
+		}
+		f(session.Key{Site: "bank.test", ID: "new"}, time.Now(), "crawler", "w1")
+	}
+	api := New(o)
+	ask(api, "DELETE", "/api/v1/sessions/shop/cleared")
+	ask(api, "POST", "/api/v1/sessions/shop/over/revoke")
+	ask(api, "POST", "/api/v1/sessions/shop/unused/revoke")
+	var got []string
+	for _, s := range decode[Sessions](t, ask(api, "GET", "/api/v1/sessions?site=shop")).Sessions {
+		if s.LastUse == nil || s.LastUse.Client != "crawler" || s.Revoked.IsZero() != (s.State != Revoked) || s.Created.IsZero() != (s.State != Live) {
+			t.Errorf("%+v", s)
+		}
+		got = append(got, s.Session+" "+string(s.State))
+	}
+	if want := "cleared empty, live live, new empty, over revoked"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+	for id, want := range map[string]SessionState{"live": Live, "cleared": Empty, "over": Revoked, "new": Empty, "unused": Revoked} {
+		if got := decode[SessionDetail](t, ask(api, "GET", "/api/v1/sessions/shop/"+id)); got.State != want || (len(got.Cookies) > 0) != (want == Live) {
+			t.Errorf("%s: %+v, want %s", id, got, want)
+		}
 	}
 }
 
