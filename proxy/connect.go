@@ -73,7 +73,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, c *connection) {
 			p.refuseConnect(w, r, id, undeclared(t.host))
 			return
 		}
-		origin, err := p.dialDirect(r.Context(), "tcp", t.addr())
+		origin, err := p.dial(r.Context(), rules.direct, t.addr())
 		if err != nil {
 			p.refuseConnect(w, r, id, originFailed(t.host, err))
 			return

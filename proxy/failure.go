@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"syscall"
 
+	"github.com/sessionproxy/sessionproxy/proxy/egress"
 	"github.com/sessionproxy/sessionproxy/proxy/http1"
 )
 
@@ -49,8 +50,13 @@ func originFailed(host string, err error) *refusal {
 	var dial dialError
 	var reset streamError
 	var netErr net.Error
+	var forbidden *egress.Refusal
 	isTimeout := errors.As(err, &netErr) && netErr.Timeout()
 	switch {
+	case errors.As(err, &forbidden):
+		ref := refuse(http.StatusForbidden, "destination_ip_prohibited", "egress", forbidden.Reason)
+		ref.cause = err
+		return ref
 	case errors.Is(err, errOwnListener):
 		status, kind, code, what = http.StatusForbidden, "proxy_loop_detected", "own_listener", "is this proxy itself, which is not reached through the proxy"
 	case errors.Is(err, http1.ErrHeadTimeout), isTimeout && !errors.As(err, &dial):

@@ -19,6 +19,7 @@ type metrics struct {
 	captured    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	storeErrors *prometheus.CounterVec
+	egress      *prometheus.CounterVec
 	none        *siteCounts // of exchanges outside any site
 }
 
@@ -49,7 +50,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_store_errors_total", Help: "Calls of the session store that failed."}, []string{"op"}),
 	}
-	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors)
+	m.egress = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sessionproxy_egress_total", Help: "Connections that the egress rules did not let pass, by kind of address, or only reported."}, []string{"kind", "outcome"})
+	reg.MustRegister(m.egress, m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors)
 	m.none = m.site("")
 	return m
 }

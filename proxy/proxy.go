@@ -91,7 +91,7 @@ func New(o Options) (*Proxy, error) {
 	// would have the keys already, and it is a third of the handshake's cost.
 	p.tlsLocal = p.tls.Clone()
 	p.tlsLocal.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
-	p.pool = newTransports(p.dialDirect, p.timeouts)
+	p.pool = newTransports(p.dial, p.timeouts)
 	r, err := compile(o.Config, nil, p.metrics)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,9 @@ func (p *Proxy) newEngine() *goproxy.ProxyHttpServer {
 	e := goproxy.NewProxyHttpServer()
 	e.Logger = engineLog{p.log}
 	e.ConnectDial = nil // would obey HTTPS_PROXY
-	e.Tr = &http.Transport{Proxy: nil, DialContext: p.dialDirect}
+	e.Tr = &http.Transport{Proxy: nil, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return p.dial(ctx, p.rules.Load().direct, addr)
+	}}
 	e.KeepAcceptEncoding = true
 	e.OnRequest().HandleConnectFunc(hijackConnect)
 	e.OnRequest().DoFunc(func(r *http.Request, ctx *goproxy.ProxyCtx) (*http.Request, *http.Response) {

@@ -73,7 +73,7 @@ func (x *exchange) outcome() string {
 	switch {
 	case x.ref != nil && x.ref.status == statusClientGone, x.relay.gone != nil, x.relay.broken != nil && x.Err() != nil:
 		return "client_gone"
-	case x.ref != nil && x.ref.cause != nil:
+	case x.ref != nil && x.ref.failed():
 		return "failed"
 	case x.ref != nil:
 		return "refused"
@@ -114,7 +114,7 @@ func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err
 // port's, or a tunnel's.
 func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *refusal) {
 	outcome, level, m, host, port := "refused", slog.LevelInfo, modePlain, r.URL.Hostname(), r.URL.Port()
-	if ref.cause != nil {
+	if ref.failed() {
 		outcome, level = "failed", slog.LevelWarn
 	}
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {

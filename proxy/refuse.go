@@ -26,6 +26,9 @@ func refuse(status int, kind, code, public string) *refusal {
 	return &refusal{status: status, kind: kind, code: code, public: public}
 }
 
+// failed says whether something broke, where the others are decisions.
+func (f *refusal) failed() bool { return f.cause != nil && f.status != http.StatusForbidden }
+
 // response is the refusal as the engine passes it on. r decides its form: HTML
 // for a person, JSON for a program that asks for it, else text.
 func (f *refusal) response(r *http.Request, id string) *http.Response {

@@ -3,9 +3,11 @@ package proxy
 import (
 	"crypto/sha256"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/egress"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -13,6 +15,9 @@ import (
 // reload makes new ones, and an exchange keeps those it began with.
 type rules struct {
 	undeclared config.Undeclared
+	egress     *egress.Guard
+	reports    bool // what egress refuses is reported, and passes
+	guarded    config.Egress
 	clients    map[string]*client // nil: any name is a client
 	sites      []*site
 	exact      map[hostPort]*site
@@ -44,9 +49,15 @@ type client struct {
 func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 	r := &rules{
 		undeclared: c.Undeclared,
+		egress:     egress.New(c.Egress),
+		reports:    c.Egress.Mode == config.EgressReport,
+		guarded:    c.Egress,
 		exact:      map[hostPort]*site{},
 		wildcard:   map[hostPort]*site{},
 		direct:     &origin{},
+	}
+	if old != nil && !reflect.DeepEqual(old.guarded, c.Egress) {
+		old = nil // its connections may lead where nobody goes now
 	}
 	if old != nil {
 		r.direct = old.direct

@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"reflect"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -23,9 +20,10 @@ import (
 // origin is how the servers of a site are reached, and a pool of connections
 // of its own. Hosts that no site declares share one.
 type origin struct {
-	cfg config.Origin
-	pem string // the certificates of cfg.CA and cfg.Cert when they were read
-	tls *tls.Config
+	cfg      config.Origin
+	declared bool   // by a site
+	pem      string // the certificates of cfg.CA and cfg.Cert when they were read
+	tls      *tls.Config
 
 	mu sync.Mutex           // guards h1
 	h1 map[string]time.Time // until when an address is known to speak no HTTP/2
@@ -54,7 +52,7 @@ func (o *origin) refusedH2(addr string) {
 // openOrigin reads the files of an origin. It returns old where nothing has
 // changed, so that a reload keeps its connections.
 func openOrigin(c config.Origin, old *origin) (*origin, error) {
-	o := &origin{cfg: c, tls: &tls.Config{InsecureSkipVerify: c.Insecure}}
+	o := &origin{cfg: c, declared: true, tls: &tls.Config{InsecureSkipVerify: c.Insecure}}
 	if c.CA != "" {
 		pem, err := os.ReadFile(c.CA)
 		if err != nil {
@@ -127,7 +125,7 @@ type transportKey struct {
 	h2     bool
 }
 
-type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+type dialFunc func(ctx context.Context, o *origin, addr string) (net.Conn, error)
 
 func newTransports(dial dialFunc, t Timeouts) *transports {
 	return &transports{dial: dial, timeouts: t, all: map[transportKey]transport{}}
@@ -166,9 +164,7 @@ func (ts *transports) open(o *origin, h2 bool) transport {
 		conf.NextProtos = []string{"h2", "http/1.1"}
 		protocols.SetHTTP2(true)
 	}
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return ts.dial(ctx, network, o.dialAddr(addr))
-	}
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) { return ts.dial(ctx, o, addr) }
 	t := &http.Transport{
 		Proxy:       nil, // never the environment's
 		DialContext: dial,
@@ -222,11 +218,6 @@ func handshake(ctx context.Context, c net.Conn, addr string, conf *tls.Config, l
 	return tc, nil
 }
 
-// dialError is a failure before any request could be sent.
-type dialError struct{ error }
-
-func (e dialError) Unwrap() error { return e.error }
-
 // keep closes the idle connections of origins that are no longer in use.
 func (ts *transports) keep(used map[*origin]bool) {
 	ts.mu.Lock()
@@ -240,25 +231,3 @@ func (ts *transports) keep(used map[*origin]bool) {
 }
 
 func (ts *transports) close() { ts.keep(nil) }
-
-// errOwnListener says that a dial would have come back to ourselves.
-var errOwnListener = errors.New("the address is one of this proxy's own listeners")
-
-// dialDirect connects to an origin. Our own listeners are refused at the last
-// moment, when the address is known.
-func (p *Proxy) dialDirect(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := net.Dialer{
-		Timeout: p.timeouts.Dial,
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			if a, err := netip.ParseAddrPort(address); err != nil || p.own.has(a) {
-				return errOwnListener
-			}
-			return nil
-		},
-	}
-	c, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, dialError{err}
-	}
-	return c, nil
-}

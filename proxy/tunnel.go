@@ -95,12 +95,12 @@ func (s *spyConn) Write(b []byte) (int, error) { return len(b), nil }
 
 // dial connects to the origin for a blind tunnel to a declared host.
 func (c *connection) dial() bool {
-	s := c.p.rules.Load().site(c.target.host, c.target.port)
-	addr := c.target.addr()
-	if s != nil {
-		addr = s.origin.dialAddr(addr)
+	rules := c.p.rules.Load()
+	through := rules.direct
+	if s := rules.site(c.target.host, c.target.port); s != nil {
+		through = s.origin
 	}
-	origin, err := c.p.dialDirect(context.Background(), "tcp", addr)
+	origin, err := c.p.dial(context.Background(), through, c.target.addr())
 	if err != nil {
 		c.p.recordTunnel(c, time.Now(), 0, 0, err)
 		return false

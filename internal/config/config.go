@@ -22,6 +22,7 @@ type Config struct {
 	Store      Store      `yaml:"store"`
 	CA         CA         `yaml:"ca"`
 	Undeclared Undeclared `yaml:"undeclared"`
+	Egress     Egress     `yaml:"egress"`
 	TLS        TLS        `yaml:"tls"`
 	Clients    []Client   `yaml:"clients"`
 	Sites      []Site     `yaml:"sites"`
@@ -66,6 +67,27 @@ type Undeclared string
 const (
 	Tunnel Undeclared = "tunnel"
 	Refuse Undeclared = "refuse"
+)
+
+// Egress says where the proxy may connect to for its clients.
+type Egress struct {
+	Allow []string   `yaml:"allow"`
+	Deny  []string   `yaml:"deny"`
+	Mode  EgressMode `yaml:"mode"` // never empty after Load
+
+	Allowed []Destination `yaml:"-"` // Allow, parsed
+	Denied  []Destination `yaml:"-"` // Deny, parsed
+}
+
+// EgressMode says what becomes of a connection to an address that is not
+// public.
+type EgressMode string
+
+// The values of EgressMode.
+const (
+	EgressOpen    EgressMode = "open"    // it is made, but for what Deny names
+	EgressReport  EgressMode = "report"  // it is made, logged and counted, with what Deny names too
+	EgressEnforce EgressMode = "enforce" // it is refused
 )
 
 // TLS is the certificate of listeners with tls: true.

@@ -25,6 +25,7 @@ func (j *judge) all() {
 	j.ports()
 	j.authority()
 	j.pair("tls", j.c.TLS.Cert, j.c.TLS.Key)
+	j.egress()
 	j.clients()
 	j.sites()
 }

@@ -44,6 +44,10 @@ var keys = []key{
 
 	{"undeclared", "tunnel | refuse", "tunnel", "What becomes of hosts that no site declares: a blind tunnel, or a refusal."},
 
+	{"egress.allow", "[CIDR | HOST]", "[]", "Where hosts that no site declares may lead all the same: networks, addresses, and hosts, in which `*` stands for any run of characters. A host that is named here may resolve to loopback and private addresses, as a declared one may. Link-local and metadata addresses are open only to whom names the address."},
+	{"egress.deny", "[CIDR | HOST]", "[]", "Where nobody may go, declared or not, whatever `allow` says. Only the addresses in `origin.resolve`, and sites that are declared by their address, are past it."},
+	{"egress.mode", "open | report | enforce", "enforce", "What becomes of a connection for a host that no site declares to loopback, a private network or a reserved address, and for any host to a link-local or metadata address. `enforce` refuses it, `report` only logs and counts it and what `deny` names, `open` takes no notice of kinds of address."},
+
 	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`."},
 	{"tls.key", formFile, "", "Its private key (PEM)."},
 
@@ -88,7 +92,6 @@ var later = []struct {
 }{
 	{path: "store", value: regexp.MustCompile(`^rediss?(\+[a-z]+)?:`), what: "a Redis store", instead: "write store: embedded, or remove it"},
 	{path: "upstream"},
-	{path: "egress"},
 	{path: "tls.domains"},
 	{path: "tls.email"},
 	{path: "tls.acme"},

@@ -34,6 +34,7 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		State:      "state",
 		Store:      Store{URL: "embedded"},
 		Undeclared: Tunnel,
+		Egress:     Egress{Allow: []string{}, Deny: []string{}, Mode: EgressEnforce},
 		Clients:    []Client{},
 	}
 	got, err := Load(Source{LookupEnv: lookup(nil)})

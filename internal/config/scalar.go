@@ -73,15 +73,9 @@ func (d *decoder) scalar(text string, at place, path string, k key, v reflect.Va
 		}
 		*p = t
 	case *netip.Prefix:
-		prefix, err := netip.ParsePrefix(text)
-		addr, addrErr := netip.ParseAddr(text)
-		switch {
-		case addrErr == nil:
-			fail("this is an address, not a network", fmt.Sprintf("write %s/%d for it alone", addr, addr.BitLen()))
-		case err != nil || prefix.Addr().Is4In6():
-			fail("this is no network", "write them like 10.0.0.0/8 or fd00::/8")
-		case prefix != prefix.Masked():
-			fail("this network's address has bits beyond its length", "write "+prefix.Masked().String())
+		prefix, message, remedy := parseNetwork(text)
+		if message != "" {
+			fail(message, remedy)
 		}
 		*p = prefix
 	default:

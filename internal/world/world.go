@@ -129,6 +129,7 @@ func (w *World) Change(t testing.TB, change func(*config.Config)) {
 func (w *World) configure(changes ...func(*config.Config)) *config.Config {
 	c := &config.Config{
 		Undeclared: config.Tunnel,
+		Egress:     config.Egress{Mode: config.EgressOpen}, // all of this internet is on loopback
 		Sites:      []config.Site{Site("shop", Host, "www."+Host, "*."+Host)},
 	}
 	for _, change := range append([]func(*config.Config){w.options.Config}, changes...) {
