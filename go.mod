@@ -12,6 +12,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // commands, completions, man pages
 	go.etcd.io/bbolt v1.5.0 // the embedded store's file: one process, durable commits
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives its owner
+	golang.org/x/crypto v0.58.0 // argon2id and bcrypt: hashes of passwords
 	golang.org/x/net v0.62.0 // public suffixes, A-labels, HTTP/2 frames in tests
 	golang.org/x/sync v0.25.0 // singleflight: one signer a host
 	golang.org/x/sys v0.49.0
@@ -34,7 +35,6 @@ require (
 	github.com/spf13/pflag v1.0.10 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

@@ -23,7 +23,7 @@ func (p *Proxy) front(l config.Listen) http.Handler {
 			return
 		}
 		rules := p.rules.Load()
-		id, ref := rules.identify(&l, r)
+		id, ref := p.identify(rules, &l, r)
 		if r.Method != http.MethodConnect && r.URL.Hostname() == internalHost {
 			p.welcome(w, r, id, false) // it says how to become a client, so it refuses nobody
 			return

@@ -1,16 +1,17 @@
 package proxy
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -31,9 +32,9 @@ type selectors struct {
 // credentials.
 const sessionHeader = "X-Proxy-Session"
 
-// identify finds out whose request r is. For each selector the pinned port
+// identify finds out whose request req is, by the rules r. For each selector the pinned port
 // comes first, then the credentials, then the header.
-func (r *rules) identify(l *config.Listen, req *http.Request) (*identity, *refusal) {
+func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identity, *refusal) {
 	remote := remoteIP(req)
 	if !admits(l.From, remote) {
 		return nil, refuse(http.StatusForbidden, "http_request_denied", "address_not_allowed",
@@ -42,7 +43,7 @@ func (r *rules) identify(l *config.Listen, req *http.Request) (*identity, *refus
 	id := &identity{worker: remote.String(), session: session.DefaultID}
 	pin := selectors{client: l.Client, session: l.Session}
 
-	named, password, given := basicAuth(req.Header.Get("Proxy-Authorization"))
+	named, pass, given := basicAuth(req.Header.Get("Proxy-Authorization"))
 	sel := selectors{}
 	if given {
 		var ref *refusal
@@ -55,9 +56,9 @@ func (r *rules) identify(l *config.Listen, req *http.Request) (*identity, *refus
 		id.name = pin.client
 		id.client = r.clients[pin.client]
 	case given:
-		cl, ok := r.verify(sel.client, password)
-		if !ok {
-			return nil, authRequired("The proxy user name or password is wrong.")
+		cl, ref := p.verify(r, remote, sel.client, pass)
+		if ref != nil {
+			return nil, ref
 		}
 		id.name, id.client = sel.client, cl
 	case l.Auth == config.AuthAsk:
@@ -102,7 +103,7 @@ func (r *rules) again(c *connection) (*identity, *refusal) {
 	now := r.clients[c.id.name]
 	switch {
 	case now == nil && (c.asks || c.id.name != ""),
-		now != nil && c.id.client != nil && now.password != c.id.client.password:
+		now != nil && c.id.client != nil && !now.secret.Same(c.id.client.secret):
 		return nil, refuse(http.StatusForbidden, "http_request_denied", "client_changed",
 			"The proxy's clients have changed since this tunnel was opened: open another.")
 	}
@@ -111,19 +112,35 @@ func (r *rules) again(c *connection) (*identity, *refusal) {
 	return &id, nil
 }
 
-// verify checks a client's password in a time that tells nothing of either.
-func (r *rules) verify(name, password string) (*client, bool) {
+// verify finds the client that a name and a password are of. What is wrong with
+// them neither the answer tells nor the time it takes.
+func (p *Proxy) verify(r *rules, from netip.Addr, name, pass string) (*client, *refusal) {
 	if r.clients == nil {
-		return nil, true
+		return nil, nil
 	}
-	given := sha256.Sum256([]byte(password))
 	cl := r.clients[name]
-	if cl == nil {
-		var nobody client
-		subtle.ConstantTimeCompare(given[:], nobody.password[:])
-		return nil, false
+	secret := p.passwords.Decoy(name, r.secrets)
+	if cl != nil {
+		secret = cl.secret
 	}
-	return cl, subtle.ConstantTimeCompare(given[:], cl.password[:]) == 1
+	switch right, err := p.passwords.Check(from, name, pass, secret, cl != nil); {
+	case right:
+		return cl, nil
+	case errors.Is(err, password.ErrBusy):
+		return nil, later(http.StatusServiceUnavailable, "busy", "The proxy is checking as many passwords as it can. Try again in a few seconds.")
+	case err != nil:
+		p.metrics.authFailures.WithLabelValues("too_many").Inc()
+		return nil, later(http.StatusTooManyRequests, "too_many_failures", "Too many wrong passwords have come from your address. Try again in a few seconds, with the right one.")
+	}
+	p.metrics.authFailures.WithLabelValues("password").Inc()
+	return nil, authRequired("The proxy user name or password is wrong.")
+}
+
+// later refuses what may be tried again.
+func later(status int, code, public string) *refusal {
+	ref := refuse(status, "http_request_denied", code, public)
+	ref.header = http.Header{"Retry-After": {strconv.Itoa(int(password.RetryAfter.Seconds()))}}
+	return ref
 }
 
 // admit says whether the identity may use the session on the site.

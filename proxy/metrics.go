@@ -12,15 +12,16 @@ import (
 // metrics are the proxy's own. Labels are bounded: a site's name, never a
 // host, a client's value or a cookie's name.
 type metrics struct {
-	exchanges   *prometheus.CounterVec
-	seconds     *prometheus.HistogramVec
-	overhead    *prometheus.HistogramVec
-	injected    *prometheus.CounterVec
-	captured    *prometheus.CounterVec
-	refused     *prometheus.CounterVec
-	storeErrors *prometheus.CounterVec
-	egress      *prometheus.CounterVec
-	none        *siteCounts // of exchanges outside any site
+	exchanges    *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	overhead     *prometheus.HistogramVec
+	injected     *prometheus.CounterVec
+	captured     *prometheus.CounterVec
+	refused      *prometheus.CounterVec
+	storeErrors  *prometheus.CounterVec
+	egress       *prometheus.CounterVec
+	authFailures *prometheus.CounterVec
+	none         *siteCounts // of exchanges outside any site
 }
 
 // siteCounts are the metrics of one site, looked up once.
@@ -52,7 +53,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m.egress = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sessionproxy_egress_total", Help: "Connections that the egress rules did not let pass, by kind of address, or only reported."}, []string{"kind", "outcome"})
-	reg.MustRegister(m.egress, m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors)
+	m.authFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sessionproxy_auth_failures_total", Help: "Credentials of clients that were refused, by reason."}, []string{"reason"})
+	reg.MustRegister(m.egress, m.authFailures, m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors)
 	m.none = m.site("")
 	return m
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -50,6 +51,7 @@ type Proxy struct {
 	pool       *transports
 	browsers   *memory // clients, with their User-Agent, that have sent Fetch metadata
 	keepers    *memory // workers that keep private cookies of a name themselves
+	passwords  *password.Verifier
 	preflights *memory // requests of pages that follow without credentials
 	uses       *uses
 	alerts     *alerts
@@ -79,6 +81,7 @@ func New(o Options) (*Proxy, error) {
 		timeouts:   o.Timeouts.withDefaults(),
 		browsers:   newMemory(),
 		keepers:    newMemory(),
+		passwords:  password.NewVerifier(),
 		preflights: newMemory(),
 		uses:       newUses(),
 		alerts:     newAlerts(o.Log),
@@ -135,6 +138,7 @@ func (p *Proxy) Reload(c *config.Config) error {
 		return err
 	}
 	p.rules.Store(r)
+	p.passwords.Forget()
 	p.pool.keep(r.origins())
 	return nil
 }

@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"reflect"
 	"strings"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/egress"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -19,6 +19,7 @@ type rules struct {
 	reports    bool // what egress refuses is reported, and passes
 	guarded    config.Egress
 	clients    map[string]*client // nil: any name is a client
+	secrets    []password.Secret  // of the clients
 	sites      []*site
 	exact      map[hostPort]*site
 	wildcard   map[hostPort]*site // host without "*."
@@ -40,8 +41,8 @@ type site struct {
 // client is one declared principal.
 type client struct {
 	config.Client
-	password [sha256.Size]byte
-	sites    map[string]bool // by name; nil: all
+	secret password.Secret
+	sites  map[string]bool // by name; nil: all
 }
 
 // compile makes rules of c. Parts that did not change are taken from old, so
@@ -86,7 +87,12 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 		r.clients = make(map[string]*client, len(c.Clients))
 	}
 	for _, cc := range c.Clients {
-		cl := &client{Client: cc, password: sha256.Sum256([]byte(cc.Password))}
+		secret, err := password.Parse(cc.Password)
+		if err != nil {
+			return nil, fmt.Errorf("client %s: %w", cc.Name, err)
+		}
+		cl := &client{Client: cc, secret: secret}
+		r.secrets = append(r.secrets, secret)
 		if len(cc.Sites) > 0 {
 			cl.sites = make(map[string]bool, len(cc.Sites))
 			for _, name := range cc.Sites {

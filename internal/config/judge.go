@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -34,6 +35,9 @@ var idGlob = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)
 
 // missingFile is the remedy where a file can't be read.
 const missingFile = "make the file, or correct the path"
+
+// passwordRemedy is what to do about a hash that is not read.
+const passwordRemedy = "make one with sessionproxy operators add, or write the password itself, as ${NAME} or ${file:PATH}"
 
 const idForm = "1 to 64 of the characters A-Z a-z 0-9 . _ ~ -"
 
@@ -103,6 +107,8 @@ func (j *judge) clients() {
 		seen[c.Name] = true
 		if strings.ContainsFunc(c.Password, unicode.IsControl) {
 			j.at(at+".password", "the password holds a control character, which no client can send", "take it out (RFC 7617, section 2)")
+		} else if _, err := password.Parse(c.Password); err != nil {
+			j.at(at+".password", err.Error(), passwordRemedy)
 		}
 		for n, name := range c.Sites {
 			if !sites[name] && known {

@@ -53,7 +53,7 @@ var keys = []key{
 
 	{"clients", "LIST", "[]", "Who may use the proxy. Empty: anyone on loopback, under any name, and the proxy serves loopback only."},
 	{"clients[].name", "NAME", required, "1 to 64 of `A-Z a-z 0-9 . _ ~ -`. `-worker` and `-session` part a user name and stand in no name."},
-	{"clients[].password", "PASSWORD", required, "Its password. Better `${NAME}` or `${file:PATH}` than the password itself."},
+	{"clients[].password", "PASSWORD", required, "Its password, better as `${NAME}` or `${file:PATH}` than as it is; or a hash of it, argon2id (`$argon2id$…`) or bcrypt (`$2b$…`), as `sessionproxy operators add` and `htpasswd -nB` make them."},
 	{"clients[].sites", "[SITE]", "[]", "The sites, by name, whose sessions it may use. Empty: all."},
 	{"clients[].sessions", "[GLOB]", "[]", "The sessions it may use. Empty: all."},
 	{"clients[].access", "write | read", "write", "`read`: its requests neither capture cookies nor log in."},
@@ -99,7 +99,6 @@ var later = []struct {
 	{path: "tls.http"},
 	{path: "audit"},
 	{path: "auth"},
-	{path: "clients[].password", value: regexp.MustCompile(`^\$(argon2id|2[abxy])\$`), what: "a hashed password", instead: "write the password itself, as ${NAME} or ${file:PATH}"},
 	{path: "sites[].upstream"},
 	{path: "sites[].affinity"},
 	{path: "sites[].login"},
