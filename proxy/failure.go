@@ -54,7 +54,7 @@ func originFailed(host string, err error) *refusal {
 	isTimeout := errors.As(err, &netErr) && netErr.Timeout()
 	switch {
 	case errors.As(err, &forbidden):
-		ref := refuse(http.StatusForbidden, "destination_ip_prohibited", "egress", forbidden.Reason)
+		ref := deny(http.StatusForbidden, "destination_ip_prohibited", "egress", forbidden.Reason)
 		ref.cause = err
 		return ref
 	case errors.Is(err, errOwnListener):
@@ -81,7 +81,7 @@ func originFailed(host string, err error) *refusal {
 		kind, code, what = "http_protocol_error", "origin_protocol", "answered with what is no valid HTTP"
 	}
 	ref := refuse(status, kind, code, fmt.Sprintf("%s %s.", host, what))
-	ref.cause = err
+	ref.cause, ref.audit = err, code == "own_listener"
 	return ref
 }
 

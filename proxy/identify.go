@@ -19,8 +19,9 @@ import (
 type identity struct {
 	client  *client // nil where none are declared, or nobody asked
 	name    string  // of the client; "" unnamed
-	worker  string  // its address unless it names itself
-	session string  // ID of the session, or session.NoneID
+	from    netip.Addr
+	worker  string // its address unless it names itself
+	session string // ID of the session, or session.NoneID
 }
 
 // selectors are what a user name, or a port, says.
@@ -37,10 +38,10 @@ const sessionHeader = "X-Proxy-Session"
 func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identity, *refusal) {
 	remote := remoteIP(req)
 	if !admits(l.From, remote) {
-		return nil, refuse(http.StatusForbidden, "http_request_denied", "address_not_allowed",
+		return nil, deny(http.StatusForbidden, "http_request_denied", "address_not_allowed",
 			"This proxy port does not serve your address.")
 	}
-	id := &identity{worker: remote.String(), session: session.DefaultID}
+	id := &identity{from: remote, worker: remote.String(), session: session.DefaultID}
 	pin := selectors{client: l.Client, session: l.Session}
 
 	named, pass, given := basicAuth(req.Header.Get("Proxy-Authorization"))
@@ -104,7 +105,7 @@ func (r *rules) again(c *connection) (*identity, *refusal) {
 	switch {
 	case now == nil && (c.asks || c.id.name != ""),
 		now != nil && c.id.client != nil && !now.secret.Same(c.id.client.secret):
-		return nil, refuse(http.StatusForbidden, "http_request_denied", "client_changed",
+		return nil, deny(http.StatusForbidden, "http_request_denied", "client_changed",
 			"The proxy's clients have changed since this tunnel was opened: open another.")
 	}
 	id := *c.id
@@ -130,10 +131,17 @@ func (p *Proxy) verify(r *rules, from netip.Addr, name, pass string) (*client, *
 		return nil, later(http.StatusServiceUnavailable, "busy", "The proxy is checking as many passwords as it can. Try again in a few seconds.")
 	case err != nil:
 		p.metrics.authFailures.WithLabelValues("too_many").Inc()
-		return nil, later(http.StatusTooManyRequests, "too_many_failures", "Too many wrong passwords have come from your address. Try again in a few seconds, with the right one.")
+		ref := later(http.StatusTooManyRequests, "too_many_failures", "Too many wrong passwords have come from your address. Try again in a few seconds, with the right one.")
+		ref.audit, ref.login = true, true
+		return nil, ref
 	}
 	p.metrics.authFailures.WithLabelValues("password").Inc()
-	return nil, authRequired("The proxy user name or password is wrong.")
+	ref := authRequired("The proxy user name or password is wrong.")
+	ref.audit, ref.login = true, true
+	if cl != nil { // else it may be a password in the wrong place
+		ref.of = name
+	}
+	return nil, ref
 }
 
 // later refuses what may be tried again.
@@ -149,11 +157,11 @@ func (id *identity) admit(s *site) *refusal {
 		return nil
 	}
 	if id.client.sites != nil && !id.client.sites[s.Name] {
-		return refuse(http.StatusForbidden, "http_request_denied", "site_not_allowed",
+		return deny(http.StatusForbidden, "http_request_denied", "site_not_allowed",
 			fmt.Sprintf("The proxy client %s may not use the site %s.", id.name, s.Name))
 	}
 	if !id.client.MayUse(id.session) {
-		return refuse(http.StatusForbidden, "http_request_denied", "session_not_allowed",
+		return deny(http.StatusForbidden, "http_request_denied", "session_not_allowed",
 			fmt.Sprintf("The proxy client %s may not use the session %s. Select one of %s with the proxy user name %s-session-ID.",
 				id.name, id.session, strings.Join(id.client.Sessions, " "), id.name))
 	}

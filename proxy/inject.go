@@ -15,6 +15,7 @@ func (x *exchange) inject(r *http.Request) {
 	if !x.inUse() {
 		return
 	}
+	x.auditUse()
 	x.jar = x.load(x.key)
 	if !x.browser {
 		x.private = x.load(x.privateKey())

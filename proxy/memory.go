@@ -6,8 +6,8 @@ import (
 )
 
 // memory is a bounded set of what was seen: which clients are browsers, which
-// workers keep their own private cookies, and which requests of pages go
-// without credentials.
+// workers keep their own private cookies, which requests of pages go without
+// credentials, and what the audit log has a line of.
 //
 // Two generations bound it: when the newer is full the older is forgotten, and
 // what is seen again moves to the newer. 16 bytes, with their map, for each.
@@ -44,20 +44,26 @@ func (m *memory) has(parts ...string) bool {
 	return inNew || inOld
 }
 
-func (m *memory) add(parts ...string) {
+// add remembers parts, and says whether they are new.
+func (m *memory) add(parts ...string) (first bool) {
 	k := m.key(parts)
 	m.mu.RLock()
 	_, known := m.new[k]
 	m.mu.RUnlock()
 	if known {
-		return
+		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, known = m.new[k]; known {
+		return false
+	}
+	_, known = m.old[k]
 	if len(m.new) >= maxMemory {
 		m.old, m.new = m.new, map[uint64]struct{}{}
 	}
 	m.new[k] = struct{}{}
+	return !known
 }
 
 func (m *memory) remove(parts ...string) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
+	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -26,13 +27,15 @@ type CertSource interface {
 	Leaf(ctx context.Context, host string) (*tls.Certificate, error)
 }
 
-// Options are the parts a Proxy is made of. All but Timeouts are needed.
+// Options are the parts a Proxy is made of. All but Audit and Timeouts are
+// needed.
 type Options struct {
 	Config   *config.Config
 	Store    session.Store
 	Certs    CertSource
 	CA       []byte // PEM of the authority behind Certs, given out at sessionproxy.internal
 	Log      *slog.Logger
+	Audit    *audit.Log // may be nil
 	Metrics  prometheus.Registerer
 	Timeouts Timeouts
 }
@@ -55,6 +58,8 @@ type Proxy struct {
 	preflights *memory // requests of pages that follow without credentials
 	uses       *uses
 	alerts     *alerts
+	audit      *audit.Log
+	audited    *memory // what it has a line of
 	ids        ids
 	conns      *tracked    // hijacked connections
 	own        own         // addresses that nobody reaches through us
@@ -85,6 +90,8 @@ func New(o Options) (*Proxy, error) {
 		preflights: newMemory(),
 		uses:       newUses(),
 		alerts:     newAlerts(o.Log),
+		audit:      o.Audit,
+		audited:    newMemory(),
 		ids:        newIDs(),
 		conns:      newTracked(),
 		decrypted:  make(chan net.Conn),

@@ -30,6 +30,9 @@ func (x *exchange) record() {
 		site = x.site.Name
 	}
 	x.p.metrics.exchange(x.site, x.mode, outcome, took, overhead)
+	if x.ref != nil {
+		x.p.auditRefusal(x.id, x.id.from.String(), x.target.host, x.exchangeID(), x.ref)
+	}
 	if !x.p.log.Enabled(x, level) {
 		return
 	}
@@ -127,6 +130,7 @@ func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *re
 		client, worker = who.name, who.worker
 	}
 	p.metrics.exchange(nil, m, outcome, 0, 0)
+	p.auditRefusal(who, remoteIP(r).String(), host, id, ref)
 	attrs := []slog.Attr{
 		slog.String("id", id),
 		slog.String("client", client),

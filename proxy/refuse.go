@@ -20,10 +20,20 @@ type refusal struct {
 	public string // a plain sentence, with nothing internal in it
 	cause  error
 	header http.Header // further fields; may be nil
+	audit  bool        // somebody wanted what is not his own
+	login  bool        // it is about credentials
+	of     string      // the client's name, where the refusal is about who it is
 }
 
 func refuse(status int, kind, code, public string) *refusal {
 	return &refusal{status: status, kind: kind, code: code, public: public}
+}
+
+// deny is refuse for the audit log too.
+func deny(status int, kind, code, public string) *refusal {
+	ref := refuse(status, kind, code, public)
+	ref.audit = true
+	return ref
 }
 
 // failed says whether something broke, where the others are decisions.

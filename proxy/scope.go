@@ -30,7 +30,7 @@ func (x *exchange) scope(r *http.Request) *refusal {
 	}
 	if r.Method == http.MethodTrace {
 		// It would read the shared cookies back to the client.
-		return refuse(http.StatusMethodNotAllowed, "http_request_denied", "trace", "TRACE is not served for this site.")
+		return deny(http.StatusMethodNotAllowed, "http_request_denied", "trace", "TRACE is not served for this site.")
 	}
 	if x.site.Origin.HTTPSOnly && !x.target.secure {
 		ref := refuse(http.StatusTemporaryRedirect, "", "https_only", "This site is served over https only.")
@@ -101,7 +101,7 @@ func (x *exchange) evidence(r *http.Request) session.Evidence {
 func (x *exchange) inUse() bool { return x.site != nil && x.id.session != session.NoneID }
 
 func misdirected(public string) *refusal {
-	return refuse(http.StatusMisdirectedRequest, "http_request_error", "misdirected", public)
+	return deny(http.StatusMisdirectedRequest, "http_request_error", "misdirected", public)
 }
 
 // first is h.Get for a canonical name, without the canonicalization.

@@ -24,6 +24,7 @@ type Config struct {
 	Undeclared Undeclared `yaml:"undeclared"`
 	Egress     Egress     `yaml:"egress"`
 	TLS        TLS        `yaml:"tls"`
+	Audit      Audit      `yaml:"audit"`
 	Clients    []Client   `yaml:"clients"`
 	Sites      []Site     `yaml:"sites"`
 }
@@ -95,6 +96,14 @@ type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
 }
+
+// Audit is where the audit log goes.
+type Audit struct {
+	To string `yaml:"to"` // AuditStdout, or a file
+}
+
+// AuditStdout is the standard output.
+const AuditStdout = "stdout"
 
 // Client is one principal that may use the proxy.
 type Client struct {

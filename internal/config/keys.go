@@ -18,9 +18,10 @@ type key struct {
 
 // Forms that the reader acts on. Others are for people.
 const (
-	formFile = "FILE" // relative to the place that names it
-	formDir  = "DIRECTORY"
-	required = "required" // stands in def: there is no default
+	formFile         = "FILE" // relative to the place that names it
+	formDir          = "DIRECTORY"
+	formFileOrStdout = AuditStdout + " | FILE"
+	required         = "required" // stands in def: there is no default
 )
 
 var keys = []key{
@@ -50,6 +51,8 @@ var keys = []key{
 
 	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`."},
 	{"tls.key", formFile, "", "Its private key (PEM)."},
+
+	{"audit.to", formFileOrStdout, AuditStdout, "Where the audit log goes: one line of JSON for each call of the admin API that changes or reveals something, each first use of a session by a worker, each refusal of what is not one's own. Names, never values. `SIGHUP` opens a file anew, as log rotation wants it."},
 
 	{"clients", "LIST", "[]", "Who may use the proxy. Empty: anyone on loopback, under any name, and the proxy serves loopback only."},
 	{"clients[].name", "NAME", required, "1 to 64 of `A-Z a-z 0-9 . _ ~ -`. `-worker` and `-session` part a user name and stand in no name."},
@@ -97,7 +100,6 @@ var later = []struct {
 	{path: "tls.acme"},
 	{path: "tls.acme_ca"},
 	{path: "tls.http"},
-	{path: "audit"},
 	{path: "auth"},
 	{path: "sites[].upstream"},
 	{path: "sites[].affinity"},

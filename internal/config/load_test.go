@@ -35,6 +35,7 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		Store:      Store{URL: "embedded"},
 		Undeclared: Tunnel,
 		Egress:     Egress{Allow: []string{}, Deny: []string{}, Mode: EgressEnforce},
+		Audit:      Audit{To: AuditStdout},
 		Clients:    []Client{},
 	}
 	got, err := Load(Source{LookupEnv: lookup(nil)})

@@ -94,7 +94,8 @@ func (d *decoder) word(text, path string, k key, fail func(message, remedy strin
 			remedy = "give it a value"
 		}
 		fail(name+" is empty", remedy)
-	case k.form == formFile || k.form == formDir:
+	case k.form == formFileOrStdout && text == AuditStdout:
+	case k.form == formFile || k.form == formDir || k.form == formFileOrStdout:
 		if strings.HasPrefix(text, "~/") {
 			fail("~ is not your home directory here", "write ${HOME}"+text[1:])
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/audit"
 )
 
 // Proxy is a running proxy.
@@ -32,9 +33,11 @@ type Proxy struct {
 	Metrics *prometheus.Registry
 
 	*Records
+	Audit *Records // the audit log: each message is an action
 
 	t      testing.TB
 	faulty bool // its own faults are the test
+	audit  *audit.Log
 	certs  proxy.CertSource
 	roots  *x509.CertPool
 	serve  sync.WaitGroup
@@ -51,7 +54,12 @@ func startProxy(t testing.TB, o proxy.Options, l config.Listen) *Proxy {
 	}
 	p.roots.AppendCertsFromPEM(o.CA)
 	o.Log, o.Metrics = slog.New(p.Records), p.Metrics
+	p.Audit = newRecords()
 	var err error
+	if p.audit, err = audit.Open(audit.Options{To: audit.Stdout, Stdout: auditLines{p.Audit}, Log: o.Log, Metrics: o.Metrics}); err != nil {
+		t.Fatal(err)
+	}
+	o.Audit = p.audit
 	if p.Proxy, err = proxy.New(o); err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +100,9 @@ func (p *Proxy) close() {
 		p.t.Errorf("shut the proxy down: %v", err)
 	}
 	p.serve.Wait()
+	if err := p.audit.Close(); err != nil {
+		p.t.Error(err)
+	}
 	if !p.faulty {
 		p.checkErrors(p.t)
 	}
