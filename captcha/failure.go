@@ -1,0 +1,36 @@
+package captcha
+
+import "errors"
+
+// Failure is why there is no token, where neither the store nor the solver
+// says so.
+type Failure struct {
+	outcome string
+	text    string
+}
+
+// Error returns a sentence for people.
+func (e *Failure) Error() string { return e.text }
+
+// Outcome is what metrics call it.
+func (e *Failure) Outcome() string { return e.outcome }
+
+// Why there may be no token.
+var (
+	ErrMaxWait  = &Failure{"max_wait", "no token was solved within max_wait; the solve goes on, and its token will be ready"}
+	ErrNoSolver = &Failure{"no_solver", "no token is ready and no solver is configured; set captchaai.key, or push tokens"}
+	ErrClosed   = &Failure{"closed", "the proxy is stopping"}
+)
+
+// outcomeOf is the word that metrics have for an error. Words come from short
+// lists: see [Solver].
+func outcomeOf(err error) string {
+	var named interface{ Outcome() string }
+	switch {
+	case err == nil:
+		return "solved"
+	case errors.As(err, &named):
+		return named.Outcome()
+	}
+	return "failed"
+}
