@@ -20,6 +20,8 @@ var (
 	ErrMaxWait  = &Failure{"max_wait", "no token was solved within max_wait; the solve goes on, and its token will be ready"}
 	ErrNoSolver = &Failure{"no_solver", "no token is ready and no solver is configured; set captchaai.key, or push tokens"}
 	ErrClosed   = &Failure{"closed", "the proxy is stopping"}
+
+	errTooOld = &Failure{"too_old", "the service took so long that the token is too old to be sent"}
 )
 
 // outcomeOf is the word that metrics have for an error. Words come from short

@@ -1,0 +1,483 @@
+package captcha_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/captcha"
+	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
+	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
+)
+
+const (
+	siteKey = "6LeIxBcTAAAAAJcZVRqyHh71UMIEGNQ-MXjiZKh1"
+	apiKey  = "0123456789abcdef0123456789abcdef"
+)
+
+var login = captcha.Ask{
+	Task:    captcha.Task{Type: captcha.RecaptchaV3, Site: "shop.test", SiteKey: siteKey, Action: "login", Page: "https://shop.test/login"},
+	PerHour: 1000, MaxWait: 90 * time.Second,
+}
+
+// bench is a pool, the client that it solves with, and the service that this asks.
+type bench struct {
+	*testing.T
+	service *captchatest.Service
+	store   *outage
+	client  *captchaai.Client
+	pool    *captcha.Pool
+	start   time.Time
+
+	mu     sync.Mutex
+	solves []captcha.Solve
+}
+
+// outage is a store that may be away.
+type outage struct {
+	*captcha.Memory
+	away  atomic.Bool
+	calls atomic.Int64
+}
+
+var errAway = errors.New("connection refused")
+
+func (o *outage) err() error {
+	o.calls.Add(1)
+	if o.away.Load() {
+		return errAway
+	}
+	return nil
+}
+
+func (o *outage) Pop(ctx context.Context, k captcha.Key) (captcha.Token, error) {
+	if err := o.err(); err != nil {
+		return captcha.Token{}, err
+	}
+	return o.Memory.Pop(ctx, k)
+}
+
+func (o *outage) Push(ctx context.Context, k captcha.Key, t captcha.Token) error {
+	return errors.Join(o.err(), o.pushed(ctx, k, t))
+}
+
+func (o *outage) pushed(ctx context.Context, k captcha.Key, t captcha.Token) error {
+	if o.away.Load() {
+		return nil
+	}
+	return o.Memory.Push(ctx, k, t)
+}
+
+func (o *outage) Look(ctx context.Context, k captcha.Key) (captcha.State, error) {
+	if err := o.err(); err != nil {
+		return captcha.State{}, err
+	}
+	return o.Memory.Look(ctx, k)
+}
+
+func (o *outage) Spend(ctx context.Context, site string, n int) (int, error) {
+	if err := o.err(); err != nil {
+		return 0, err
+	}
+	return o.Memory.Spend(ctx, site, n)
+}
+
+func (o *outage) Threads(ctx context.Context, c captcha.Claim) (captcha.Grant, error) {
+	if err := o.err(); err != nil {
+		return captcha.Grant{}, err
+	}
+	return o.Memory.Threads(ctx, c)
+}
+
+func solvedAfter(d time.Duration) func(captchatest.Task) captchatest.Outcome {
+	return func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{After: d} }
+}
+
+func onFakeClock(t *testing.T, o captchatest.Options, f func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.Key = apiKey
+		if o.Threads == 0 {
+			o.Threads = 5
+		}
+		if o.Outcome == nil {
+			o.Outcome = solvedAfter(4 * time.Second)
+		}
+		b := &bench{T: t, service: captchatest.New(o), store: &outage{Memory: captcha.NewMemory()}, start: time.Now()}
+		pipe := captchatest.NewPipe(b.service)
+		defer pipe.Close()
+		client, err := captchaai.New(captchaai.Options{Key: apiKey, URL: "http://solver.test", Dial: pipe.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		b.client = client
+		b.pool = b.another()
+		defer b.pool.Close()
+		f(b)
+	})
+}
+
+// another makes a pool, as another proxy of the same store has one.
+func (b *bench) another() *captcha.Pool {
+	return captcha.New(captcha.Options{
+		Store: b.store, Solver: b.client,
+		Plan: func(ctx context.Context) (int, error) {
+			n, err := b.client.ThreadsInfo(ctx)
+			return n.Total, err
+		},
+		Solved: func(s captcha.Solve) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.solves = append(b.solves, s)
+		},
+	})
+}
+
+// records are those of the solves that ended.
+func (b *bench) records() []captcha.Solve {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.solves)
+}
+
+func (b *bench) took() time.Duration { return time.Since(b.start) }
+
+func (b *bench) get(a captcha.Ask) (captcha.Token, captcha.Source) {
+	b.Helper()
+	t, source, err := b.pool.Get(b.Context(), a)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t, source
+}
+
+func (b *bench) ready(want int) {
+	b.Helper()
+	if s, err := b.store.Memory.Look(b.Context(), login.Key()); err != nil || s.Ready != want {
+		b.Errorf("%d tokens ready, %v; want %d", s.Ready, err, want)
+	}
+}
+
+func TestATokenIsSolvedOnceAndUsedOnce(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		first, source := b.get(login)
+		if left := time.Until(first.Expires); source != captcha.Solved || left > 90*time.Second || left < 80*time.Second {
+			b.Errorf("from %s, for %v", source, left)
+		}
+		if second, _ := b.get(login); second.Value == first.Value || len(b.service.Tasks()) != 2 {
+			b.Errorf("%d tasks for two tokens, one twice", len(b.service.Tasks()))
+		}
+		b.ready(0)
+		if s := b.records()[1]; s.Outcome != "solved" || s.Type != captcha.RecaptchaV3 || s.Purpose != captcha.ForForm || s.Spent != 2 || s.Took < 5*time.Second {
+			b.Errorf("record %+v", s)
+		}
+		if said := fmt.Sprintf("%v %+v", b.records(), b.records()); strings.Contains(said, first.Value) || strings.Contains(said, apiKey) {
+			b.Errorf("a secret stands in %s", said)
+		}
+	})
+}
+
+func TestATokenThatIsReadyCostsNothing(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		if err := b.pool.Push(b.Context(), login.Key(), "pushed"); err != nil {
+			b.Fatal(err)
+		}
+		got, source := b.get(login)
+		if got.Value != "pushed" || source != captcha.FromPool || len(b.service.Calls("")) != 0 || time.Until(got.Expires) > captcha.ForeignLife {
+			b.Errorf("%+v from %s after %d calls", got, source, len(b.service.Calls("")))
+		}
+		if err := b.pool.Push(b.Context(), login.Key(), "pushed"); !errors.Is(err, captcha.ErrSpent) {
+			b.Errorf("it was pushed again: %v", err)
+		}
+	})
+}
+
+func TestTestKeysAreAnsweredAtOnce(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		verifier := captchatest.NewVerifier()
+		for _, tt := range []struct {
+			key, secret string
+			kind        captcha.Type
+			fails       bool
+		}{
+			{"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "6LeIxAcTAAAAAGG-vFI1TnRWxMZNFuojJ4WifJWe", captcha.RecaptchaV2, false},
+			{"1x00000000000000000000AA", "1x0000000000000000000000000000000AA", captcha.Turnstile, false},
+			{"1x00000000000000000000BB", "1x0000000000000000000000000000000AA", captcha.Turnstile, false},
+			{"3x00000000000000000000FF", "1x0000000000000000000000000000000AA", captcha.Turnstile, false},
+			{"2x00000000000000000000AB", "", captcha.Turnstile, true},
+			{"2x00000000000000000000BB", "", captcha.Turnstile, true},
+		} {
+			a := login
+			a.SiteKey, a.Type, a.PerHour = tt.key, tt.kind, 0
+			got, source, err := b.pool.Get(b.Context(), a)
+			if tt.fails != (err != nil) || source != captcha.TestKey {
+				b.Errorf("%s: %v from %q", tt.key, err, source)
+			}
+			if !tt.fails && !verifier.Verify(tt.secret, got.Value).Success {
+				b.Errorf("%s: its secret refuses %q", tt.key, got.Value)
+			}
+		}
+		if len(b.service.Calls("")) != 0 || b.took() != 0 {
+			b.Errorf("%d calls, %v", len(b.service.Calls("")), b.took())
+		}
+	})
+}
+
+// Acceptance case 7, first half.
+func TestThreadsBoundTheTasksAndAllAreServedInOrder(t *testing.T) {
+	onFakeClock(t, captchatest.Options{Threads: 2}, func(b *bench) {
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		seen := map[string]bool{}
+		for i := range 5 {
+			wg.Go(func() {
+				got, _, err := b.pool.Get(b.Context(), login)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || seen[got.Value] {
+					b.Errorf("asker %d: %q, %v", i, got.Value, err)
+				}
+				seen[got.Value] = true
+				order = append(order, i)
+			})
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		wg.Wait()
+		if b.service.MostOpen() != 2 || b.service.Refused() != 0 || len(b.service.Tasks()) != 5 {
+			b.Errorf("%d tasks, %d open at once, %d refused; want 5, 2 and none", len(b.service.Tasks()), b.service.MostOpen(), b.service.Refused())
+		}
+		if !slices.IsSorted(order) {
+			b.Errorf("served in the order %v", order)
+		}
+	})
+}
+
+// Acceptance case 7, second half: others use the account too.
+func TestABusyAccountIsWaitedForWithFewerThreads(t *testing.T) {
+	for _, noSlot := range []bool{false, true} {
+		onFakeClock(t, captchatest.Options{Threads: 3, Switches: captchatest.Switches{NoSlot: noSlot}}, func(b *bench) {
+			b.service.SetForeign(1)
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					if _, _, err := b.pool.Get(b.Context(), login); err != nil {
+						b.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if b.service.MostOpen() != 2 || b.service.Refused() != 1 || len(b.service.Tasks()) != 5 {
+				b.Errorf("%d tasks, %d open at once, %d refused; want 5, 2 and one", len(b.service.Tasks()), b.service.MostOpen(), b.service.Refused())
+			}
+		})
+		onFakeClock(t, captchatest.Options{Threads: 3, Switches: captchatest.Switches{NoSlot: noSlot}}, func(b *bench) {
+			b.service.SetForeign(3)
+			_, _, err := b.pool.Get(b.Context(), login)
+			e, ok := errors.AsType[*captchaai.Error](err)
+			if !ok || e.Class != captchaai.NoThreads || b.service.Refused() != 5 {
+				b.Errorf("%v after %d tries, want it given up after 5", err, b.service.Refused())
+			}
+			if spent, _ := b.store.Spent(b.Context(), "shop.test"); spent != 0 {
+				b.Errorf("%d spent of the budget for nothing", spent)
+			}
+		})
+	}
+}
+
+func TestABudgetRefusesWhoCameLast(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		a := login
+		a.PerHour = 3
+		var refused, served []int
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				_, _, err := b.pool.Get(b.Context(), a)
+				mu.Lock()
+				defer mu.Unlock()
+				var over *captcha.BudgetError
+				switch {
+				case err == nil:
+					served = append(served, i)
+				case errors.As(err, &over) && b.took() < time.Second:
+					refused = append(refused, i)
+				default:
+					b.Errorf("asker %d: %v after %v", i, err, b.took())
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if len(served) != 3 || !slices.Equal(refused, []int{3, 4}) || len(b.service.Tasks()) != 3 {
+			b.Errorf("served %v, refused %v, with %d tasks", served, refused, len(b.service.Tasks()))
+		}
+		time.Sleep(time.Hour)
+		b.get(a)
+	})
+}
+
+func TestWhoLeavesLeavesHisTokenBehind(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		leave   func(b *bench, a captcha.Ask) error
+		wantErr error
+	}{
+		{"the client goes", func(b *bench, a captcha.Ask) error {
+			ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
+			defer cancel()
+			_, _, err := b.pool.Get(ctx, a)
+			return err
+		}, context.DeadlineExceeded},
+		{"max_wait is over", func(b *bench, a captcha.Ask) error {
+			a.MaxWait = 3 * time.Second
+			_, _, err := b.pool.Get(b.Context(), a)
+			return err
+		}, captcha.ErrMaxWait},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onFakeClock(t, captchatest.Options{}, func(b *bench) {
+				if err := tt.leave(b, login); !errors.Is(err, tt.wantErr) || b.took() != 3*time.Second {
+					b.Fatalf("%v after %v", err, b.took())
+				}
+				time.Sleep(5 * time.Second)
+				b.ready(1)
+				if _, source := b.get(login); source != captcha.FromPool || len(b.service.Tasks()) != 1 {
+					b.Errorf("the next token came from %s, after %d tasks", source, len(b.service.Tasks()))
+				}
+			})
+		})
+	}
+}
+
+func TestASolveThatNobodyWaitsForIsNotBegun(t *testing.T) {
+	onFakeClock(t, captchatest.Options{Threads: 1, Outcome: solvedAfter(30 * time.Second)}, func(b *bench) {
+		var wg sync.WaitGroup
+		wg.Go(func() { b.get(login) })
+		synctest.Wait()
+		for range 4 { // no thread is free for these
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(b.Context(), 2*time.Second)
+				defer cancel()
+				_, _, _ = b.pool.Get(ctx, login)
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Minute)
+		if spent, _ := b.store.Spent(b.Context(), "shop.test"); len(b.service.Tasks()) != 1 || spent != 1 {
+			b.Errorf("%d tasks and %d spent, want one for who stayed", len(b.service.Tasks()), spent)
+		}
+	})
+}
+
+func TestATokenThatComesWhileSomeWaitIsTheirs(t *testing.T) {
+	onFakeClock(t, captchatest.Options{Outcome: solvedAfter(60 * time.Second)}, func(b *bench) {
+		var got captcha.Token
+		var wg sync.WaitGroup
+		wg.Go(func() { got, _ = b.get(login) })
+		time.Sleep(3 * time.Second)
+		if err := b.store.Push(b.Context(), login.Key(), captcha.Token{Value: "theirs", Expires: time.Now().Add(time.Minute)}); err != nil {
+			b.Fatal(err)
+		}
+		wg.Wait()
+		if got.Value != "theirs" || b.took() > 5*time.Second {
+			b.Errorf("%q after %v, want theirs at once", got.Value, b.took())
+		}
+		time.Sleep(time.Minute)
+		b.ready(1) // what was under way for him
+	})
+}
+
+func TestAFailureIsToldAndCostsTheLastToCome(t *testing.T) {
+	n := 0
+	outcome := func(captchatest.Task) captchatest.Outcome {
+		if n++; n == 1 {
+			return captchatest.Outcome{Code: "ERROR_BAD_TOKEN_OR_PAGEURL"}
+		}
+		return captchatest.Outcome{After: 20 * time.Second}
+	}
+	onFakeClock(t, captchatest.Options{Outcome: outcome}, func(b *bench) {
+		var errs [2]error
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { _, _, errs[i] = b.pool.Get(b.Context(), login) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		e, ok := errors.AsType[*captchaai.Error](errs[1])
+		if errs[0] != nil || !ok || e.Code != "ERROR_BAD_TOKEN_OR_PAGEURL" || len(b.service.Tasks()) != 2 {
+			b.Errorf("%v and %v, want a token for who came first", errs[0], errs[1])
+		}
+		var outcomes []string
+		for _, s := range b.records() {
+			outcomes = append(outcomes, s.Outcome)
+		}
+		if !slices.Equal(outcomes, []string{"task", "solved"}) {
+			b.Errorf("outcomes %v", outcomes)
+		}
+	})
+}
+
+func TestBadAsksAreRefused(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		bad := login
+		bad.Page = "/login"
+		if _, _, err := b.pool.Get(b.Context(), bad); err == nil {
+			b.Error("an ask without a page was served")
+		}
+		if err := b.pool.Warm(bad, 1); err == nil {
+			b.Error("an ask without a page was warmed")
+		}
+		for _, v := range []string{"", "a b", "a\r\nb"} {
+			if err := b.pool.Push(b.Context(), login.Key(), v); err == nil {
+				b.Errorf("%q was pushed", v)
+			}
+		}
+		alone := captcha.New(captcha.Options{Store: captcha.NewMemory()})
+		defer alone.Close()
+		if _, _, err := alone.Get(b.Context(), login); !errors.Is(err, captcha.ErrNoSolver) {
+			b.Errorf("%v, want ErrNoSolver", err)
+		}
+	})
+}
+
+func TestCloseEndsWhatWaits(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, _, err := b.pool.Get(b.Context(), login); !errors.Is(err, captcha.ErrClosed) {
+				b.Errorf("%v, want ErrClosed", err)
+			}
+		})
+		time.Sleep(time.Second)
+		b.pool.Close()
+		wg.Wait()
+		if _, _, err := b.pool.Get(b.Context(), login); !errors.Is(err, captcha.ErrClosed) {
+			b.Errorf("%v after Close, want ErrClosed", err)
+		}
+	})
+}
+
+// never is a solver whose tasks don't end before it is told so.
+type never struct{}
+
+func (never) Solve(ctx context.Context, _ captcha.Task, open captcha.Opener) (captcha.Answer, error) {
+	s, err := open(ctx)
+	if err != nil {
+		return captcha.Answer{}, err
+	}
+	<-ctx.Done()
+	s.Hold(time.Now().Add(time.Minute))
+	return captcha.Answer{}, context.Cause(ctx)
+}
