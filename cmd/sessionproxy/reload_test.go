@@ -146,7 +146,7 @@ func TestAChangeDuringTheStartIsReloaded(t *testing.T) {
 			return false
 		}
 		resp.Body.Close()
-		return resp.StatusCode == http.StatusForbidden
+		return strings.Contains(resp.Header.Get("Proxy-Status"), "undeclared")
 	}
 	for end := time.Now().Add(20 * time.Second); !refused() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}

@@ -186,7 +186,7 @@ func TestAChangedConfigurationIsReloaded(t *testing.T) {
 			return false
 		}
 		resp.Body.Close()
-		return resp.StatusCode == http.StatusForbidden
+		return strings.Contains(resp.Header.Get("Proxy-Status"), "undeclared")
 	}
 	until("serving", metric("1"))
 	if refuses() {
