@@ -155,9 +155,9 @@ func (c *Client) node(addr string) *redis.Options {
 // When it returns, no later read sees what the old one holds.
 func (c *Client) Switched(from, to string) { c.dialer.switched(from, to) }
 
-// Drop ends all connections, such as those to a server that is no longer who
-// it was. New ones are dialled where they are needed.
-func (c *Client) Drop() { c.dialer.drop() }
+// Drop ends all connections to an address that leads to another server now. New
+// ones are dialled where they are needed.
+func (c *Client) Drop(addr string) { c.dialer.drop(addr) }
 
 // tlsConfig is nil where the store is reached in clear.
 func (o Options) tlsConfig() (*tls.Config, error) {

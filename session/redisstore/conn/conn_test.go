@@ -111,7 +111,7 @@ func TestSwitchedLeavesTheOldMaster(t *testing.T) {
 	if n := connections(old); n == 0 {
 		t.Error("the connections to a master are not counted as its own")
 	}
-	c.Drop()
+	c.Drop(old.Addr)
 	if got := who(); got != "old<nil>" {
 		t.Errorf("after Drop: %s", got)
 	}

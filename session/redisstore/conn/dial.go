@@ -82,16 +82,14 @@ func (d *dialer) switched(from, to string) {
 	}
 	d.heirs[from] = to
 	d.mu.Unlock()
-	d.end(func(l *link) bool { return l.addr == from })
+	d.drop(from)
 }
 
-func (d *dialer) drop() { d.end(func(*link) bool { return true }) }
-
-func (d *dialer) end(which func(*link) bool) {
+func (d *dialer) drop(addr string) {
 	d.mu.Lock()
 	var ended []*link
 	for l := range d.conns {
-		if which(l) {
+		if l.addr == addr {
 			ended = append(ended, l)
 		}
 	}
