@@ -38,7 +38,9 @@ type entry struct {
 	last   *snapshot  // the newest that is known, valid or not
 	offer  *state     // what was captured in that outage of the node, on top of last
 	outage uint64
-	gen    uint64 // goes up with each invalidation and each own write
+	lost   *snapshot // see missed
+	lostAt int64     // by our own steady clock
+	gen    uint64    // goes up with each invalidation and each own write
 	flight *flight
 	queue  []*change     // wait to be written
 	idle   chan struct{} // closed when nothing waits; nil where nothing does

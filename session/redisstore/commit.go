@@ -119,6 +119,11 @@ func (s *Store) writeAll(ctx context.Context, e *entry, batch []*change) error {
 			}
 			sure = true
 		}
+		if sure {
+			e.mu.Lock()
+			s.missed(e, st)
+			e.mu.Unlock()
+		}
 		from, refused := st.record, []string(nil)
 		if e.key.Worker == "" {
 			if adopted, reasons := s.adopt(e.key, st); adopted != nil {
@@ -213,7 +218,9 @@ func (s *Store) wrote(e *entry, v *snapshot, gen uint64, cut int64) {
 	if e.gen == gen {
 		s.install(e, v)
 	} else {
+		// What was read since may be from before ours.
 		e.last = v
+		e.valid.Store(nil)
 	}
 	e.gen++
 	e.flight = nil

@@ -7,12 +7,10 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// Tracker says what of a Redis' keys changed. Package tracking has the real one.
-type Tracker interface {
-	// Coherent says whether each change of the key is told. It is asked for
-	// every request.
+// tracker is [tracking.Tracker], or a test's.
+type tracker interface {
 	Coherent(key string) bool
-	Close() error
+	Close()
 }
 
 // rereaders is how many snapshots are read anew at once though nobody asked.
@@ -21,8 +19,9 @@ const rereaders = 4
 // invalidate takes what the tracker tells: these keys changed, or, where they
 // are nil, anything may have.
 func (s *Store) invalidate(keys []string) {
+	<-s.started
 	if keys == nil {
-		s.epoch.Add(1)
+		s.invalidateAll()
 		return
 	}
 	for _, name := range keys {
@@ -33,6 +32,25 @@ func (s *Store) invalidate(keys []string) {
 			if e := s.forget(key); e != nil {
 				s.reread(e)
 			}
+		}
+	}
+}
+
+// invalidateAll makes all snapshots old. Where the master was heard of all the
+// time it was emptied (FLUSHALL), and what it held may not be written back when
+// it restarts some day: so memory learns that it is gone.
+func (s *Store) invalidateAll() {
+	s.epoch.Add(1)
+	now := s.clock.now()
+	for _, e := range s.cache.all() {
+		if !s.tracker.Coherent(e.public) {
+			continue
+		}
+		e.mu.Lock()
+		live := e.last != nil && e.last.record.Live(now)
+		e.mu.Unlock()
+		if live {
+			s.reread(e)
 		}
 	}
 }

@@ -113,7 +113,15 @@ func (s *Store) look(ctx context.Context, e *entry) (*state, error) {
 	if err != nil && e.node.refusesReads() {
 		return s.lastKnown(e, err)
 	}
-	return st, err
+	if err != nil || s.tracker.Coherent(e.public) {
+		return st, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if missing := s.missing(e); missing != nil {
+		return missing, nil
+	}
+	return st, nil
 }
 
 // lastKnown is what memory shows in an outage.
@@ -192,6 +200,7 @@ func (s *Store) fly(e *entry, f *flight, gen uint64) {
 // install makes what was read or written the snapshot to show. e.mu is held,
 // and nothing was invalidated since.
 func (s *Store) install(e *entry, v *snapshot) {
+	s.missed(e, v.state)
 	e.last = v
 	if e.offered() == nil {
 		e.offer = nil

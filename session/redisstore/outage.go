@@ -252,17 +252,10 @@ func (o *offer) change(s *Store) *change {
 
 // newer are the cookies of an offer that nobody changed since.
 func newer(jar *session.Jar, o *offer) []session.Cookie {
-	versions := make(map[session.Identity]int64)
-	parts := jar.Parts()
-	for i := range parts.Cookies {
-		versions[parts.Cookies[i].Identity()] = parts.Cookies[i].Version
-	}
-	for _, m := range parts.Marks {
-		versions[m.Identity] = m.Version
-	}
+	have := versions(jar)
 	var cookies []session.Cookie
 	for _, c := range o.update.Cookies {
-		if versions[c.Identity()] <= o.version {
+		if have[c.Identity()] <= o.version {
 			cookies = append(cookies, c)
 		}
 	}

@@ -2,7 +2,7 @@
 // behind Sentinels or a Cluster, in the layout that workers in other languages
 // read and write too.
 //
-// Requests read decoded snapshots in memory; a [Tracker] says when one is old,
+// Requests read decoded snapshots in memory; package tracking says when one is old,
 // and while it can't, Redis is asked. Which change wins, [session.Jar] decides,
 // here as in every store: a script writes what was made of the state that Redis
 // still has, else the change is made anew. What workers write into the public
@@ -13,8 +13,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -27,6 +27,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/tracking"
 )
 
 // companionLife is how long what is ours alone outlives a session, for its floor
@@ -40,12 +41,6 @@ type Options struct {
 
 	// Prefix begins each key. "": "session:".
 	Prefix string
-
-	// Track starts what tells of changes in Redis: it calls invalidate with
-	// the names of keys, or with nil where any may have changed, and armed
-	// with the run ID of a master each time it begins to follow it. nil:
-	// each Load asks Redis.
-	Track func(invalidate func(keys []string), armed func(runID string)) (Tracker, error)
 
 	// Sites says what is declared for a site's key, now. nil: nothing.
 	Sites func(key string) (Site, bool)
@@ -82,7 +77,8 @@ type Store struct {
 
 	clock   *clock
 	cache   *cache
-	tracker Tracker
+	tracker tracker       // once started
+	started chan struct{} // closed when all is in place
 	epoch   atomic.Uint64 // of the snapshots; all older ones may be old
 	alive   context.Context
 	stop    context.CancelFunc
@@ -93,7 +89,6 @@ type Store struct {
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	nodes   map[string]*node // by address; "" where there is one
-	runs    map[string]bool  // run IDs that were seen
 	rereads []*entry
 }
 
@@ -101,44 +96,46 @@ var _ session.Store = (*Store)(nil)
 
 const defaultCache = 128 << 20
 
-// Open returns a store. It asks Redis nothing but what Track asks.
+// Open returns a store, which follows what changes in Redis from now on. It does
+// not wait for Redis: [conn.Client.Check] says whether that is there.
 func Open(o Options) (*Store, error) {
+	s, err := newStore(o)
+	if err != nil {
+		return nil, err
+	}
+	s.start(tracking.New(tracking.Options{
+		Client: o.Client, Prefix: s.prefix, Invalidate: s.invalidate, Armed: s.armed, Log: s.log,
+	}))
+	return s, nil
+}
+
+func newStore(o Options) (*Store, error) {
 	sealer, err := newSealer(o.Encryption)
 	if err != nil {
 		return nil, fmt.Errorf("open the Redis store: %w", err)
 	}
 	s := &Store{
-		client: o.Client.UniversalClient, prefix: o.Prefix, sites: o.Sites, sealer: sealer, silent: o.NoMirror, budget: defaultBudget, log: o.Log,
-		observed: o.Observe, refusal: o.Refused,
-		clock: newClock(), cache: newCache(o.CacheBytes), tracker: blind{}, wake: make(chan struct{}, rereaders),
-		nodes: make(map[string]*node), runs: make(map[string]bool),
-	}
-	if s.prefix == "" {
-		s.prefix = "session:"
-	}
-	if s.cache.limit == 0 {
-		s.cache.limit = defaultCache
+		client: o.Client.UniversalClient, prefix: cmp.Or(o.Prefix, "session:"), sites: o.Sites, sealer: sealer,
+		silent: o.NoMirror, budget: defaultBudget, log: o.Log, observed: o.Observe, refusal: o.Refused,
+		clock: newClock(), cache: newCache(cmp.Or(o.CacheBytes, defaultCache)), wake: make(chan struct{}, rereaders),
+		nodes: make(map[string]*node), started: make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.alive, s.stop = context.WithCancel(context.Background())
-	if o.Track != nil {
-		if s.tracker, err = o.Track(s.invalidate, s.armed); err != nil {
-			return nil, fmt.Errorf("open the Redis store: %w", err)
-		}
-	}
-	for range rereaders {
-		s.running.Go(func() { s.keepRereading(s.alive) })
-	}
 	return s, nil
 }
 
-// blind is the tracker of a store that has none.
-type blind struct{}
-
-func (blind) Coherent(string) bool { return false }
-func (blind) Close() error         { return nil }
+// start lets the store work with what tells of changes. A store is of no use
+// before.
+func (s *Store) start(t tracker) {
+	s.tracker = t
+	close(s.started)
+	for range rereaders {
+		s.running.Go(func() { s.keepRereading(s.alive) })
+	}
+}
 
 // begin counts a goroutine that Close waits for. It reports false once the
 // store is closed.
@@ -248,12 +245,9 @@ func (s *Store) Close() error {
 	s.epoch.Add(1) // nothing is shown any more
 	s.stop()
 	s.running.Wait()
-	err := s.tracker.Close()
+	s.tracker.Close()
 	if n := s.Waiting(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%d captures that waited for Redis are lost", n))
-	}
-	if err != nil {
-		return fmt.Errorf("close the Redis store: %w", err)
+		return fmt.Errorf("close the Redis store: %d captures that waited for Redis are lost", n)
 	}
 	return nil
 }
