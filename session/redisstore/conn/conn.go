@@ -107,8 +107,8 @@ func Open(o Options) (*Client, error) {
 		return nil, fmt.Errorf("store %v: %w", o, err)
 	}
 	d := newDialer(config)
-	return &Client{options: o, dialer: d, UniversalClient: redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: o.Addrs, DB: o.DB, MasterName: o.MasterName, IsClusterMode: o.Mode == Cluster,
+	all := &redis.UniversalOptions{
+		Addrs: o.Addrs, DB: o.DB, MasterName: o.MasterName,
 		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		ClientName: "sessionproxy", Dialer: d.dial,
 		ContextTimeoutEnabled: true,
@@ -118,7 +118,20 @@ func Open(o Options) (*Client, error) {
 		// Neither is known to the Redis that Debian has: each would draw an error at every connection.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})}, nil
+	}
+	c := &Client{options: o, dialer: d}
+	switch o.Mode {
+	case Single:
+		c.UniversalClient = redis.NewClient(all.Simple())
+	case Sentinel:
+		c.UniversalClient = redis.NewFailoverClient(all.Failover())
+	case Cluster:
+		cluster := all.Cluster()
+		// A node that is gone moves no client: it tries the same address until it asks who serves what.
+		cluster.ClusterStateReloadInterval = 500 * time.Millisecond
+		c.UniversalClient = redis.NewClusterClient(cluster)
+	}
+	return c, nil
 }
 
 // Options are those that the client was opened with.

@@ -76,7 +76,18 @@ func (l *link) session(ctx context.Context) (armed bool, err error) {
 	canaries := "{" + o.Prefix + "cookies:~canary"
 	var runID string
 	var gone atomic.Bool
+	var subscribed, heard bool
 	began := time.Now()
+	arm := func() {
+		if !subscribed || !heard || armed || gone.Load() || l.ctx.Err() != nil {
+			return
+		}
+		armed = true
+		l.t.arm(l, runID)
+		if gone.Load() || l.ctx.Err() != nil { // in the meantime
+			l.coherent.Store(false)
+		}
+	}
 	pushed := func(keys []string) {
 		mine := false
 		if keys != nil {
@@ -93,13 +104,8 @@ func (l *link) session(ctx context.Context) (armed bool, err error) {
 		if keys == nil || len(keys) > 0 {
 			o.Invalidate(keys)
 		}
-		if mine && !armed && !gone.Load() && l.ctx.Err() == nil {
-			armed = true
-			l.t.arm(l, runID)
-			if gone.Load() || l.ctx.Err() != nil { // in the meantime
-				l.coherent.Store(false)
-			}
-		}
+		heard = heard || mine
+		arm()
 	}
 	lost := func() {
 		gone.Store(true)
@@ -118,6 +124,7 @@ func (l *link) session(ctx context.Context) (armed bool, err error) {
 			canary := l.master.Load().Key(canaries, "}:")
 			return c.Set(ctx, canary, "", silence).Err()
 		},
+		subscribed: func() { subscribed = true; arm() },
 		heard: func() error {
 			if !armed && time.Since(began) > 2*silence {
 				return errDeaf

@@ -16,13 +16,14 @@ import (
 // listener is one connection on which a server speaks when it has to. It lives
 // once: who wants another calls listen again.
 type listener struct {
-	options   *redis.Options
-	channel   string
-	connected func(ctx context.Context, c *redis.Conn) error // before anything is heard; may be nil
-	message   func(*redis.Message)                           // may be nil
-	pushed    func(keys []string)                            // of client-side tracking; nil: all. May be nil
-	heard     func() error                                   // after anything came; an error ends the connection. May be nil
-	lost      func()                                         // at the first sign that nothing will be heard. May be nil
+	options    *redis.Options
+	channel    string
+	connected  func(ctx context.Context, c *redis.Conn) error // before anything is heard; may be nil
+	subscribed func()                                         // may be nil
+	message    func(*redis.Message)                           // may be nil
+	pushed     func(keys []string)                            // of client-side tracking; nil: all. May be nil
+	heard      func() error                                   // after anything came; an error ends the connection. May be nil
+	lost       func()                                         // at the first sign that nothing will be heard. May be nil
 }
 
 var errOnce = errors.New("this connection is over")
@@ -97,8 +98,15 @@ func (l listener) receive(ctx context.Context, sub *redis.PubSub) error {
 			}
 			return err
 		}
-		if m, ok := m.(*redis.Message); ok && l.message != nil {
-			l.message(m)
+		switch m := m.(type) {
+		case *redis.Subscription:
+			if l.subscribed != nil {
+				l.subscribed()
+			}
+		case *redis.Message:
+			if l.message != nil {
+				l.message(m)
+			}
 		}
 		if l.heard != nil {
 			if err := l.heard(); err != nil {

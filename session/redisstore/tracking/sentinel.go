@@ -152,10 +152,15 @@ func (t *Tracker) askSentinels(ctx context.Context, nodes map[string]*sentinel) 
 func (t *Tracker) askSentinel(ctx context.Context, s *sentinel, self string) answer {
 	name := t.o.Client.Options().MasterName
 	m, err := s.Master(ctx, name).Result()
-	if err != nil || m["ip"] == "" {
+	if err != nil {
 		return answer{}
 	}
-	a := answer{addr: net.JoinHostPort(m["ip"], m["port"]), known: []string{self}}
+	// During a failover that names the old master by the new epoch, and this the new one.
+	at, err := s.GetMasterAddrByName(ctx, name).Result()
+	if err != nil || len(at) != 2 {
+		return answer{}
+	}
+	a := answer{addr: net.JoinHostPort(at[0], at[1]), known: []string{self}}
 	a.epoch, _ = strconv.ParseInt(m["config-epoch"], 10, 64)
 	others, err := s.Sentinels(ctx, name).Result()
 	if err != nil {
