@@ -35,6 +35,7 @@ var modules = []struct {
 	name    string
 	command []string
 }{
+	{"Node 20.18 or later (Debian 12 has 18)", []string{"node", "-e", "const [major, minor] = process.versions.node.split('.'); process.exit(major > 20 || major == 20 && minor >= 18 ? 0 : 1)"}},
 	{"Python's requests", []string{"/usr/bin/python3", "-c", "import requests"}},
 	{"Python's scrapy", []string{"/usr/bin/python3", "-c", "import scrapy"}},
 	{"Python's selenium", []string{"/usr/bin/python3", "-c", "import selenium"}},
