@@ -102,6 +102,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 		return
 	}
 	if t.host == internalHost {
+		x.evidence(r) // a browser's is remembered
 		x.closeAfter(w.Header())
 		p.welcome(&x.relay, r, id, t.secure)
 		return

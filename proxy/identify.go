@@ -73,7 +73,7 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 		id.session = pin.session
 	case sel.session != "":
 		id.session = sel.session
-	case headerMaySelect(req):
+	case headerMaySelect(req, p.browsers.has(id.name, first(req.Header, "User-Agent"))):
 		if s := req.Header.Get(sessionHeader); s != "" {
 			if !session.ValidID(s) {
 				return nil, badSelector(sessionHeader + " must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -")
@@ -85,14 +85,15 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 }
 
 // headerMaySelect: a page's script can add header fields to its requests; on
-// CONNECT it can't, and a request without Fetch metadata and Origin is no
-// script's.
-func headerMaySelect(r *http.Request) bool {
+// CONNECT it can't. On plain http a request with Fetch metadata or an Origin may
+// be a script's, and one of a browser without: it sends neither to a page's own
+// origin there.
+func headerMaySelect(r *http.Request, browser bool) bool {
 	if r.Method == http.MethodConnect {
 		return true
 	}
 	h := r.Header
-	return len(h["Origin"]) == 0 && len(h["Sec-Fetch-Site"]) == 0 && len(h["Sec-Fetch-Mode"]) == 0 && len(h["Sec-Fetch-Dest"]) == 0
+	return !browser && len(h["Origin"]) == 0 && len(h["Sec-Fetch-Site"]) == 0 && len(h["Sec-Fetch-Mode"]) == 0 && len(h["Sec-Fetch-Dest"]) == 0
 }
 
 // again judges by the rules of today a client that was admitted when its tunnel

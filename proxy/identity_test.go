@@ -214,6 +214,15 @@ func TestTheHeaderSelectsASession(t *testing.T) {
 		}
 		w.WantRecord(t, "exchange", "mode", "h1", "session", "s6")
 	})
+	t.Run("not from a page's script on plain http", func(t *testing.T) {
+		w.Get(t, world.TunnelH1, "/", "User-Agent", "Browser/1", "Sec-Fetch-Site", "none")
+		w.Get(t, world.Plain, "/", "User-Agent", "Browser/1", "X-Proxy-Session", "s8")
+		w.Get(t, world.Plain, "/", "User-Agent", "curl/8", "X-Proxy-Session", "s9")
+		w.WantRecord(t, "exchange", "mode", "plain", "session", "s9")
+		if w.Count("exchange", "session", "s8") > 0 {
+			t.Error("a browser's request has selected a session")
+		}
+	})
 	t.Run("what is no ID", func(t *testing.T) {
 		wantRefusal(t, w.Dial(t).Connect("shop.test:443", "X-Proxy-Session: a b"), 400, "http_request_error", "selector")
 	})

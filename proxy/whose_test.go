@@ -71,4 +71,9 @@ func TestABrowserIsKnownAgain(t *testing.T) {
 	wantCookie(t, get("Browser/1", "Referer", "http://shop.test/"), "sid=shared")
 	wantCookie(t, get("Browser/1", "Upgrade-Insecure-Requests", "1"), "sid=shared")
 	wantCookie(t, get("curl/8", "Referer", "http://evil.test/"), "sid=shared")
+
+	// The first-run page's test of the CA tells as well.
+	wantCookie(t, get("Browser/2", "Referer", "http://evil.test/"), "sid=shared")
+	world.Do(t, w.Client(world.TunnelH1), world.Request(t, "GET", "https://sessionproxy.internal/trusted.svg", nil, "User-Agent", "Browser/2", "Sec-Fetch-Site", "same-origin"))
+	wantCookie(t, get("Browser/2", "Referer", "http://evil.test/"), "")
 }

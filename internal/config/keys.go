@@ -81,7 +81,7 @@ var keys = []key{
 	{"sites[].cookies.max_age", "DURATION", "0", "When a session ends, used or not. 0: never."},
 	{"sites[].cookies.deliver", "BOOL", "true", "`false`: shared cookies that the site sets are not passed on to clients (deletions are)."},
 	{"sites[].cookies.protect_logout", "[GLOB]", `["*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"]`, "Requests whose path and query, in lower case, match one leave without any shared cookie, so that one client cannot log out all. `[]` switches it off."},
-	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site. Not those that the proxy answers for, nor those that tell whose request it is, such as `Origin`, `Referer` and `Sec-Fetch-*`."},
+	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site, those that foreign pages cause included. Not those that the proxy answers for, nor those that tell whose request it is, such as `Origin`, `Referer` and `Sec-Fetch-*`."},
 }
 
 // later is what the configuration will take and this release does not do. To
