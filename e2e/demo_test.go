@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,6 +26,29 @@ func TestTheDemosLinesRunAsPrinted(t *testing.T) {
 `
 	if got != want {
 		t.Errorf("the printed lines print\n%s\nwant\n%s", got, want)
+	}
+}
+
+// What README shows is what one sees.
+func TestTheSessionInREADMEIsReal(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := start(t, "demo")
+	session := strings.NewReplacer("/tmp/sessionproxy-demo-…/ca.pem", caOf(t, i), "127.0.0.1:8080", i.proxy).
+		Replace(string(find(t, readme, "(?s)```console\n(.*?)```")))
+	var script, want strings.Builder
+	for line := range strings.Lines(session) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			script.WriteString(command)
+		} else {
+			want.WriteString(line)
+		}
+	}
+	got := output(t, []string{"HOME=" + t.TempDir()}, "bash", "-euo", "pipefail", "-c", `cd "$HOME"`+"\n"+script.String())
+	if want := strings.ReplaceAll(want.String(), "\n\n", "\n"); got != strings.TrimPrefix(want, "\n") {
+		t.Errorf("README's lines print\n%s\nwant\n%s", got, want)
 	}
 }
 
