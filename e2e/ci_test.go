@@ -20,7 +20,7 @@ const proxied = `{"scripts": {"test": "curl -sSf http://sessionproxy.internal/ca
 // with other jobs that is what the page tells to do.
 func TestTheLinesOfTheCIPageRun(t *testing.T) {
 	page := ciPage(t)
-	dir := sources(t)
+	dir := checkout(t)
 	write(t, filepath.Join(dir, "package.json"), []byte(proxied))
 
 	for _, tt := range []struct {
@@ -156,8 +156,8 @@ func find(t *testing.T, text []byte, form string) []byte {
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// sources is a copy of the repository's files, as a job would check them out.
-func sources(t *testing.T) string {
+// checkout is a copy of the repository's files, as a job would have them.
+func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	output(t, nil, "bash", "-euo", "pipefail", "-c", `cd .. && git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cT - | tar -xC "$1"`, "-", dir)

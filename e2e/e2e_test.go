@@ -5,7 +5,9 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -82,6 +84,21 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// sources looks at the files of the program, which a command builds: go test
+// would take a result from its cache though they have changed. It notes what is
+// looked at while a test runs.
+var sources = sync.OnceValue(func() (err error) {
+	for _, dir := range []string{"../cmd", "../certs", "../internal", "../proxy", "../session"} {
+		err = errors.Join(err, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		}))
+	}
+	return err
+})
+
 // instance is one running sessionproxy.
 type instance struct {
 	cmd               *exec.Cmd
@@ -93,6 +110,9 @@ type instance struct {
 // ready.
 func start(t *testing.T, args ...string) *instance {
 	t.Helper()
+	if err := sources(); err != nil {
+		t.Fatal(err)
+	}
 	i := &instance{proxy: freeAddr(t), admin: freeAddr(t), ops: freeAddr(t), stdout: new(buffer), stderr: new(buffer)}
 	i.cmd = exec.Command(binary, append([]string{args[0], "--listen", i.proxy}, args[1:]...)...)
 	i.cmd.Args = append(i.cmd.Args, "--admin", i.admin, "--ops", i.ops)
