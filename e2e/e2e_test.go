@@ -169,14 +169,23 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 	}
 }
 
+// given are the addresses that freeAddr has returned: the system may offer one
+// again before it is used.
+var given sync.Map
+
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := ln.Addr().String()
+		ln.Close()
+		if _, again := given.LoadOrStore(addr, true); !again {
+			return addr
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // output runs a command and returns what it wrote to stdout.

@@ -25,9 +25,10 @@ var Tools = []Tool{
 		use: `const context = await browser.newContext({ storageState: FILE });`},
 	{Name: "puppeteer", Format: Puppeteer, quote: strconv.Quote,
 		use: `await browserContext.setCookie(...JSON.parse(fs.readFileSync(FILE, "utf8")));`},
-	{Name: "selenium", Format: Selenium, quote: strconv.Quote,
-		use: "driver.get(\"https://HOST/\")  # a cookie is taken on a page of its host alone\n" +
-			"for cookie in json.load(open(FILE)): driver.add_cookie(cookie)"},
+	// Not add_cookie, which takes cookies for the host of the open page alone,
+	// and a domain for one of subdomains, too.
+	{Name: "selenium", Format: CDP, quote: strconv.Quote,
+		use: `driver.execute_cdp_cmd("Network.setCookies", {"cookies": json.load(open(FILE))})`},
 	{Name: "curl", Format: Netscape, dialect: forCurl, quote: quoteShell, use: `curl -b FILE https://HOST/`},
 	{Name: "wget", Format: Netscape, dialect: forWget, quote: quoteShell, use: `wget --load-cookies FILE https://HOST/`},
 	{Name: "yt-dlp", Format: Netscape, dialect: forYtDlp, quote: quoteShell, use: `yt-dlp --cookies FILE https://HOST/`},
