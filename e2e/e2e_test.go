@@ -41,6 +41,7 @@ var modules = []struct {
 	{"Python's requests", []string{"/usr/bin/python3", "-c", "import requests"}},
 	{"Python's scrapy", []string{"/usr/bin/python3", "-c", "import scrapy"}},
 	{"Python's selenium", []string{"/usr/bin/python3", "-c", "import selenium"}},
+	{"yt-dlp", []string{"/usr/bin/python3", "-c", "import yt_dlp"}},
 	{"Perl's LWP::Protocol::https", []string{"perl", "-MLWP::Protocol::https", "-e", "1"}},
 	{"PHP's curl", []string{"php", "-r", "exit(extension_loaded('curl') ? 0 : 1);"}},
 	{"the packages of package-lock.json (npm ci)", []string{"npm", "ls", "--all"}},
