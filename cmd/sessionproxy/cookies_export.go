@@ -103,7 +103,6 @@ func (a *api) exportFrom(c *cobra.Command, configFile string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer d.close()
 		done, err := admin.Export(c.Context(), d.store, d.site, d.session)
 		if err == nil && len(done.Cookies) == 0 {
 			err = fmt.Errorf("the site %q has no session %q that holds cookies", d.site.Name, d.session)

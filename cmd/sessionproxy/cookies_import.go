@@ -115,7 +115,6 @@ func (a *api) importInto(c *cobra.Command, configFile string, body admin.ImportC
 		if err != nil {
 			return nil, err
 		}
-		defer d.close()
 		done, err := admin.Import(c.Context(), d.store, d.sites, d.site, d.session, body)
 		return d.answer(c, done, err)
 	}

@@ -92,8 +92,7 @@ func (a *api) openStore(c *cobra.Command, configFile string, create bool) (d *di
 		return nil, fmt.Errorf("%w; where that is a running proxy, name its admin API with --admin", err)
 	}
 	if err := d.choose(c, a.site); err != nil {
-		d.close()
-		return nil, err
+		return nil, errors.Join(err, d.store.Close())
 	}
 	return d, nil
 }
@@ -151,18 +150,12 @@ func (d *direct) onlyKey(c *cobra.Command) (string, error) {
 	return "", usageError{fmt.Errorf("no proxy runs; say with --site which is meant: %s", strings.Join(keys, ", ")), c.CommandPath()}
 }
 
-// answer is what the API would have answered, once the store is closed.
+// answer closes the store, and returns what the API would have answered with v.
 func (d *direct) answer(c *cobra.Command, v any, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	if err := d.close(); err != nil {
+	if err := errors.Join(err, d.store.Close()); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "No proxy runs: this is the store in %s itself.\n", d.dir)
 	b, err := json.Marshal(v)
 	return append(b, '\n'), err
 }
-
-// close may be called again.
-func (d *direct) close() error { return d.store.Close() }
