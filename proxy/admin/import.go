@@ -10,8 +10,11 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// maxImport bounds the body of an import: ten thousand long cookies.
-const maxImport = 32 << 20
+// Limits of an import: far more than a session can hold.
+const (
+	maxImport   = 32 << 20 // bytes
+	maxImported = 100_000  // cookies
+)
 
 // ImportCookies is the body of POST /api/v1/sessions/{site}/{session}/cookies/import.
 type ImportCookies struct {
@@ -61,6 +64,10 @@ func (s *server) importCookies(w http.ResponseWriter, r *http.Request) {
 	var body ImportCookies
 	if p := readLongJSON(w, r, &body, `{"cookies": [{"name": "sid", "value": "1", "domain": "shop.example.com", "path": "/"}]}`, maxImport); p != nil {
 		p.write(w)
+		return
+	}
+	if len(body.Cookies) > maxImported {
+		problem{http.StatusRequestEntityTooLarge, "too_many", fmt.Sprintf("An import is of %d cookies at most; a session holds 3000.", maxImported)}.write(w)
 		return
 	}
 	imported, err := Import(r.Context(), s.store, s.sites(), site, key.ID, body)

@@ -191,6 +191,7 @@ func TestImportIsReadStrictly(t *testing.T) {
 		{"a SameSite that is none", "shop/qa1", []func(*http.Request){body(`{"cookies": [{"name": "a", "same_site": "` + value + `"}]}`)}, 400, "body"},
 		{"a form", "shop/qa1", []func(*http.Request){body("a=1"), with("Content-Type", "application/x-www-form-urlencoded")}, 415, "content_type"},
 		{"more than 32 MiB", "shop/qa1", []func(*http.Request){body(strings.Repeat(" ", maxImport+1))}, 413, "body_size"},
+		{"more than 100000 cookies", "shop/qa1", []func(*http.Request){body(`{"cookies": [` + strings.Repeat("{},", maxImported) + `{}]}`)}, 413, "too_many"},
 		{"an unknown site", "shp/qa1", []func(*http.Request){body("{}")}, 404, "unknown_site"},
 		{"the session none", "shop/none", []func(*http.Request){body("{}")}, 404, "unknown_session"},
 	} {

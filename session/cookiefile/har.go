@@ -48,14 +48,15 @@ type harCookie struct {
 type archive struct {
 	held  map[session.Identity]session.Cookie
 	order []session.Identity
-	known map[sentName]bool // set, or seen before
+	named map[string][]session.Identity // of order, by name
+	known map[sentName]bool             // set, or seen before
 }
 
 // sentName is a cookie as a request tells of it.
 type sentName struct{ host, name string }
 
 func newArchive() *archive {
-	return &archive{held: map[session.Identity]session.Cookie{}, known: map[sentName]bool{}}
+	return &archive{held: map[session.Identity]session.Cookie{}, named: map[string][]session.Identity{}, known: map[sentName]bool{}}
 }
 
 func (a *archive) add(e *harEntry) {
@@ -119,12 +120,10 @@ func (a *archive) sent(e *harEntry, at session.Setting) {
 // reaches says whether a cookie of that name is held which a request to at
 // carries.
 func (a *archive) reaches(name string, at session.Setting) bool {
-	for id := range a.held {
-		if id.Name == name && (id.Domain == at.Host || !id.HostOnly && strings.HasSuffix(at.Host, "."+id.Domain)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.named[name], func(id session.Identity) bool {
+		_, held := a.held[id]
+		return held && (id.Domain == at.Host || !id.HostOnly && strings.HasSuffix(at.Host, "."+id.Domain))
+	})
 }
 
 func (a *archive) set(c session.Cookie, at session.Setting, now time.Time) {
@@ -140,6 +139,7 @@ func (a *archive) put(c session.Cookie) {
 	id := c.Identity()
 	if _, held := a.held[id]; !held {
 		a.order = append(a.order, id)
+		a.named[id.Name] = append(a.named[id.Name], id)
 	}
 	a.held[id] = c
 }
