@@ -143,8 +143,12 @@ func (l *losses) remarks() []string {
 
 // shownName is a cookie's name as a terminal may have it.
 func shownName(name string) string {
-	if name == "" {
+	const longest = 64
+	switch {
+	case name == "":
 		return "(nameless)"
+	case len(name) > longest:
+		name = name[:longest] + "…"
 	}
 	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` {
 		return quoted

@@ -50,13 +50,19 @@ type archive struct {
 	order []session.Identity
 	named map[string][]session.Identity // of order, by name
 	known map[sentName]bool             // set, or seen before
+
+	guessed map[session.Identity]bool // known by name and value alone, from requests
+	refused losses
 }
 
 // sentName is a cookie as a request tells of it.
 type sentName struct{ host, name string }
 
 func newArchive() *archive {
-	return &archive{held: map[session.Identity]session.Cookie{}, named: map[string][]session.Identity{}, known: map[sentName]bool{}}
+	return &archive{
+		held: map[session.Identity]session.Cookie{}, named: map[string][]session.Identity{},
+		known: map[sentName]bool{}, guessed: map[session.Identity]bool{},
+	}
 }
 
 func (a *archive) add(e *harEntry) {
@@ -70,6 +76,9 @@ func (a *archive) add(e *harEntry) {
 	}
 	path := u.EscapedPath()
 	at := session.Setting{Host: host, Path: path, Secure: u.Scheme == "https" || u.Scheme == "wss"}
+	for _, h := range e.Request.Headers {
+		at.CrossSite = at.CrossSite || strings.EqualFold(h.Name, "Sec-Fetch-Site") && h.Value == "cross-site"
+	}
 	a.sent(e, at)
 
 	now, err := time.Parse(time.RFC3339, e.Started)
@@ -83,9 +92,13 @@ func (a *archive) add(e *harEntry) {
 		}
 		lines = true
 		for line := range strings.SplitSeq(h.Value, "\n") { // Chromium joins them so
-			if c, err := session.ParseSetCookie(line, at, now); err == nil {
-				a.set(c, at, now)
+			c, err := session.ParseSetCookie(line, at, now)
+			if err != nil {
+				name, _, _ := strings.Cut(line, "=")
+				a.refused.add("Left out, since no browser takes such a Set-Cookie line", strings.Trim(name, " \t"))
+				continue
 			}
+			a.set(c, at, now)
 		}
 	}
 	if lines {
@@ -112,6 +125,7 @@ func (a *archive) sent(e *harEntry, at session.Setting) {
 			c := cookies[i].cookie(at)
 			if _, held := a.held[c.Identity()]; !held && !a.reaches(c.Name, at) {
 				a.put(c)
+				a.guessed[c.Identity()] = cookies[i].Domain == ""
 			}
 		}
 	}
@@ -128,6 +142,13 @@ func (a *archive) reaches(name string, at session.Setting) bool {
 
 func (a *archive) set(c session.Cookie, at session.Setting, now time.Time) {
 	a.known[sentName{at.Host, c.Name}] = true
+	for _, id := range a.named[c.Name] {
+		// What was guessed to be of this host alone is this cookie.
+		if a.guessed[id] && (id.Domain == at.Host || !c.HostOnly && strings.HasSuffix(id.Domain, "."+c.Domain)) {
+			delete(a.held, id)
+		}
+	}
+	delete(a.guessed, c.Identity())
 	if c.Expired(now) {
 		delete(a.held, c.Identity())
 		return

@@ -54,6 +54,10 @@ func TestReadHAR(t *testing.T) {
 		{"the last one holds", har(exchange("shop.test", `,"cookies":[{"name":"sid","value":"0"}]`, setCookie("sid=2; Path=/")), exchange("shop.test", "", setCookie("a=1; Path=/", "sid=1; Path=/"))),
 			[]session.Cookie{host, but(func(c *session.Cookie) { c.Name = "a" })}},
 		{"a deletion holds, too", har(exchange("shop.test", "", setCookie("sid=1; Path=/")), exchange("shop.test", "", setCookie("sid=; Path=/; Max-Age=0")), exchange("shop.test", `,"cookies":[{"name":"sid","value":"1"}]`, "")), []session.Cookie{}},
+		{"a cookie of all subdomains takes the place of what a request told of it", har(exchange("www.shop.test", `,"cookies":[{"name":"sid","value":"0"}]`, ""), exchange("shop.test", "", setCookie("sid=1; Domain=shop.test; Path=/"))), []session.Cookie{but(forDomain)}},
+		{"and so does its deletion", har(exchange("shop.test", `,"cookies":[{"name":"sid","value":"0"}]`, setCookie("sid=; Domain=shop.test; Path=/; Max-Age=0"))), []session.Cookie{}},
+		{"but not that of another host", har(exchange("shop.test", `,"cookies":[{"name":"sid","value":"1"}]`, ""), exchange("www.shop.test", "", setCookie("sid=; Path=/; Max-Age=0"))), []session.Cookie{but(secure)}},
+		{"a cookie in the partition of a foreign page", har(exchange("shop.test", `,"headers":[{"name":"sec-fetch-site","value":"cross-site"}]`, setCookie("a=1; Secure; Partitioned", "sid=1; Path=/"))), []session.Cookie{host}},
 		{"lines that no browser takes", har(exchange("shop.test", "", setCookie("sid=1; Domain=evil.test", "a=1; SameSite=None", "sid=1; Path=/"))), []session.Cookie{host}},
 		{"a year of two digits", har(exchange("shop.test", "", setCookie("sid=1; Path=/; Expires=Tuesday, 01-Jan-30 12:00:00 GMT"))),
 			[]session.Cookie{but(func(c *session.Cookie) { c.Expires = day.Add(12 * time.Hour) })}},
@@ -82,6 +86,17 @@ func utc(t time.Time) time.Time {
 		return t
 	}
 	return t.UTC()
+}
+
+func TestHARRemarks(t *testing.T) {
+	text := har(exchange("shop.test", "", setCookie("a=THEVALUE; Domain=evil.test", strings.Repeat("b", 80)+"=THEVALUE; SameSite=None")))
+	f, err := Read(strings.NewReader(text), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Left out, since no browser takes such a Set-Cookie line: a, " + strings.Repeat("b", 64) + "…."; !slices.Equal(f.Remarks, []string{want}) {
+		t.Errorf("%q, want %q", f.Remarks, want)
+	}
 }
 
 func TestHARFaults(t *testing.T) {

@@ -68,10 +68,10 @@ func (j *jsonFile) format() Format {
 }
 
 func (j *jsonFile) finish() *File {
-	if j.har != nil {
-		j.file.Cookies = j.har.cookies()
-	}
 	var lost losses
+	if j.har != nil {
+		j.file.Cookies, lost = j.har.cookies(), j.har.refused
+	}
 	for _, name := range j.foreign {
 		lost.add("Left out, since they belong to the pages of another site (partitionKey)", name)
 	}
