@@ -209,7 +209,12 @@ func (m *Memory) Threads(_ context.Context, c Claim) (Grant, error) {
 		delete(m.leases, id)
 	}
 	m.queue = slices.DeleteFunc(m.queue, func(p place) bool { return ended("", p.ends) || slices.Contains(c.Over, p.id) })
+	g := Grant{Proxies: len(m.proxies)}
 	for _, id := range c.Waiting {
+		if _, ok := m.leases[id]; ok { // the answer that said so was lost
+			g.IDs = append(g.IDs, id)
+			continue
+		}
 		i := slices.IndexFunc(m.queue, func(p place) bool { return p.id == id })
 		if i < 0 {
 			i = len(m.queue)
@@ -217,7 +222,6 @@ func (m *Memory) Threads(_ context.Context, c Claim) (Grant, error) {
 		}
 		m.queue[i].ends = now.Add(QueueTime)
 	}
-	g := Grant{Proxies: len(m.proxies)}
 	room := min(max(c.Limit-len(m.leases), 0), len(m.queue))
 	for _, p := range slices.Clone(m.queue[:room]) { // the others in front come for theirs
 		if slices.Contains(c.Waiting, p.id) {

@@ -13,6 +13,7 @@ import (
 const (
 	claimPeriod = 250 * time.Millisecond // while some wait: another proxy's thread may come free
 	renewPeriod = LeaseTime / 3          // while some are open
+	shareTime   = 2 * time.Second        // after which a store that does not answer is done without; one slow answer is no outage
 	peerPeriod  = 30 * time.Second       // else: proxies count each other, to know their share in an outage
 	planPeriod  = 5 * time.Minute        // after which the plan is asked for again
 	againPeriod = 15 * time.Second       // the same, where it did not answer
@@ -28,14 +29,15 @@ type threads struct {
 	plan  func(context.Context) (int, error) // nil: limit is fixed
 	log   *slog.Logger
 	wake  chan struct{}
-	away  bool // the store does not answer; run's own
+	since time.Time // the store does not answer since then; zero: it does. run's own, as
+	alone bool      // it is done without
 
 	mu      sync.Mutex
 	limit   int // of the plan; 0: not known yet
 	asked   time.Time
 	shrunk  int // by the service's being busy
 	grows   time.Time
-	proxies int // that share the plan, as of the last claim
+	proxies int // that share the plan, as of the last claim; 0: never heard of any
 	free    int // in the plan, as of the last claim
 	next    int
 	waiting []*thread
@@ -52,7 +54,7 @@ type thread struct {
 
 func newThreads(proxy string, store Store, fixed int, plan func(context.Context) (int, error), log *slog.Logger) *threads {
 	return &threads{
-		proxy: proxy, store: store, plan: plan, log: log, limit: fixed, proxies: 1,
+		proxy: proxy, store: store, plan: plan, log: log, limit: fixed,
 		wake: make(chan struct{}, 1), open: map[string]time.Time{},
 	}
 }
@@ -190,9 +192,10 @@ func (h *threads) claim(ctx context.Context) time.Duration {
 	g, err := h.claimed(ctx, c)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil {
-		h.grantShare(max(c.Limit/h.proxies, 1))
-	} else {
+	switch {
+	case h.alone:
+		h.grantShare(c.Limit)
+	case err == nil:
 		h.over = h.over[len(c.Over):]
 		h.proxies = max(g.Proxies, 1)
 		h.free = c.Limit - g.Open
@@ -216,12 +219,17 @@ func (h *threads) claimed(ctx context.Context, c Claim) (Grant, error) {
 	defer cancel()
 	g, err := h.store.Threads(ctx, c)
 	switch {
-	case err != nil && !h.away:
-		h.away = true
-		h.log.Warn("captcha threads are not shared while the store is away; this proxy keeps to its share", "err", err)
-	case err == nil && h.away:
-		h.away = false
+	case err == nil && h.alone:
+		h.alone = false
 		h.log.Info("captcha threads are shared again")
+	case err != nil && h.since.IsZero():
+		h.since = time.Now()
+	case err != nil && !h.alone && time.Since(h.since) >= shareTime:
+		h.alone = true
+		h.log.Warn("captcha threads are not shared while the store is away; this proxy keeps to its share", "err", err)
+	}
+	if err == nil {
+		h.since = time.Time{}
 	}
 	return g, err
 }
@@ -240,8 +248,12 @@ func (h *threads) grant(id string) {
 }
 
 // grantShare opens threads without a store, as many as would be this proxy's
-// part if all proxies wanted some.
-func (h *threads) grantShare(share int) {
+// part if all proxies wanted some. It is 1 while no other was ever heard of.
+func (h *threads) grantShare(limit int) {
+	share := 1
+	if h.proxies > 0 {
+		share = max(limit/h.proxies, 1)
+	}
 	for len(h.open) < share && len(h.waiting) > 0 {
 		h.grant(h.waiting[0].id)
 	}
@@ -252,5 +264,5 @@ func (h *threads) grantShare(share int) {
 func (h *threads) peers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.proxies
+	return max(h.proxies, 1)
 }

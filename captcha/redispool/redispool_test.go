@@ -9,14 +9,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/storetest"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var worlds int
 

@@ -23,16 +23,18 @@ for i = 7 + open, 6 + open + over do
   redis.call('ZREM', queue, ARGV[i])
   redis.call('ZREM', waiting, ARGV[i])
 end
-local mine = {}
+local granted, mine = {}, {}
 for i = 7 + open + over, #ARGV do
-  mine[ARGV[i]] = true
-  if not redis.call('ZSCORE', queue, ARGV[i]) then
-    redis.call('ZADD', queue, redis.call('INCR', last), ARGV[i])
+  local id = ARGV[i]
+  if redis.call('ZSCORE', leases, id) then -- the answer that said so was lost
+    granted[#granted + 1] = id
+  else
+    mine[id] = true
+    if not redis.call('ZSCORE', queue, id) then redis.call('ZADD', queue, redis.call('INCR', last), id) end
+    redis.call('ZADD', waiting, now + wait, id)
   end
-  redis.call('ZADD', waiting, now + wait, ARGV[i])
 end
 
-local granted = {}
 local room = limit - redis.call('ZCARD', leases)
 if room > 0 then
   for _, id in ipairs(redis.call('ZRANGE', queue, 0, room - 1)) do

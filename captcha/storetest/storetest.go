@@ -44,6 +44,7 @@ func Run(t *testing.T, harness func(t *testing.T, f func(t *testing.T, w World))
 		{"threads of a silent proxy come back", silent},
 		{"a place of a silent proxy is lost", silentWaiter},
 		{"a place that is given up is free", leaves},
+		{"a grant whose answer was lost is told again", lostAnswer},
 		{"a thread that is in use counts, though the store forgot it", renewed},
 	} {
 		t.Run(c.name, func(t *testing.T) { harness(t, c.f) })

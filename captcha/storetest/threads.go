@@ -95,3 +95,9 @@ func renewed(t *testing.T, w World) {
 	wantGrant(t, claim(t, w.A, captcha.Claim{Proxy: "a", Limit: 2, Open: []string{"a1", "a2"}}), 2)
 	wantGrant(t, claim(t, w.B, captcha.Claim{Proxy: "b", Limit: 2, Waiting: []string{"b1"}}), 2)
 }
+
+func lostAnswer(t *testing.T, w World) {
+	c := captcha.Claim{Proxy: "a", Limit: 1, Waiting: []string{"a1", "a2"}}
+	wantGrant(t, claim(t, w.A, c), 1, "a1")
+	wantGrant(t, claim(t, w.A, c), 1, "a1")
+}
