@@ -28,7 +28,7 @@ var (
 // tools are the programs that the tests run.
 var tools = []string{
 	"bash", "certutil", "chromedriver", "chromium", "curl", "git", "java", "javac", "node", "npm",
-	"perl", "php", "python3", "/usr/bin/python3", "ruby", "wget",
+	"perl", "php", "python3", "/usr/bin/python3", "redis-server", "ruby", "wget",
 }
 
 // modules are what the tests use of the languages' own libraries, each with a
@@ -39,6 +39,7 @@ var modules = []struct {
 }{
 	{"Node 20.18 or later (Debian 12 has 18)", []string{"node", "-e", "const [major, minor] = process.versions.node.split('.'); process.exit(major > 20 || major == 20 && minor >= 18 ? 0 : 1)"}},
 	{"Python's requests", []string{"/usr/bin/python3", "-c", "import requests"}},
+	{"Python's redis", []string{"/usr/bin/python3", "-c", "import redis"}},
 	{"Python's scrapy", []string{"/usr/bin/python3", "-c", "import scrapy"}},
 	{"Python's selenium", []string{"/usr/bin/python3", "-c", "import selenium"}},
 	{"yt-dlp", []string{"/usr/bin/python3", "-c", "import yt_dlp"}},
