@@ -21,7 +21,8 @@ var (
 	ErrNoSolver = &Failure{"no_solver", "no token is ready and no solver is configured; set captchaai.key, or push tokens"}
 	ErrClosed   = &Failure{"closed", "the proxy is stopping"}
 
-	errTooOld = &Failure{"too_old", "the service took so long that the token is too old to be sent"}
+	errTestKey = &Failure{"test_key", "this sitekey is published for tests and answered at once; there is nothing to warm"}
+	errTooOld  = &Failure{"too_old", "the service took so long that the token is too old to be sent"}
 )
 
 // outcomeOf is the word that metrics have for an error. Words come from short

@@ -13,6 +13,7 @@ type flight struct {
 	pool    *Pool
 	key     Key
 	ask     Ask
+	solver  Solver
 	purpose Purpose
 	turn    int
 	cancel  context.CancelFunc
@@ -29,7 +30,7 @@ func (p *Pool) begin(key Key, a Ask, purpose Purpose) {
 		return
 	}
 	p.turn++
-	f := &flight{pool: p, key: key, ask: a, purpose: purpose, turn: p.turn}
+	f := &flight{pool: p, key: key, ask: a, solver: p.solver, purpose: purpose, turn: p.turn}
 	ctx, cancel := context.WithCancel(p.ctx)
 	f.cancel = cancel
 	l := p.line(key)
@@ -69,7 +70,7 @@ func (l *line) live() int {
 
 func (f *flight) fly(ctx context.Context) {
 	p, began := f.pool, time.Now()
-	got, err := p.solver.Solve(ctx, f.ask.Task, f.open)
+	got, err := f.solver.Solve(ctx, f.ask.Task, f.open)
 	if err == nil {
 		err = CheckToken(got.Token)
 	}

@@ -9,14 +9,20 @@ import (
 	"time"
 )
 
-// Options are the parts of a pool. Only Store is needed.
-type Options struct {
-	Store  Store
-	Solver Solver // nil: tokens come from the store alone
+// Service is who solves, and on how many threads. The zero value is nobody:
+// tokens come from the store alone.
+type Service struct {
+	Solver Solver
 	// Threads bounds the tasks that all proxies of the store have open.
 	// 0: as many as Plan says.
 	Threads int
 	Plan    func(ctx context.Context) (int, error)
+}
+
+// Options are the parts of a pool. Only Store is needed.
+type Options struct {
+	Store   Store
+	Service Service
 	Log     *slog.Logger // default: none
 	// Solved hears of each solve that ended, for metrics and audit. It is
 	// called by many goroutines and does not wait.
@@ -66,7 +72,6 @@ type Ask struct {
 type Pool struct {
 	store   Store
 	spare   *Memory // in the store's place while that is away
-	solver  Solver
 	threads *threads
 	proxy   string
 	log     *slog.Logger
@@ -76,10 +81,11 @@ type Pool struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	lines map[Key]*line
-	turn  int
-	back  time.Time // until when the store is taken to be away
+	mu     sync.Mutex
+	solver Solver
+	lines  map[Key]*line
+	turn   int
+	back   time.Time // until when the store is taken to be away
 }
 
 // line is what one key's askers wait in. Its fields are guarded by the pool's mu.
@@ -111,13 +117,29 @@ func New(o Options) *Pool {
 		o.Solved = func(Solve) {}
 	}
 	p := &Pool{
-		store: o.Store, spare: NewMemory(), solver: o.Solver, proxy: rand.Text(), log: o.Log, solved: o.Solved,
+		store: o.Store, spare: NewMemory(), proxy: rand.Text(), log: o.Log, solved: o.Solved,
 		lines: map[Key]*line{},
 	}
-	p.threads = newThreads(p.proxy, o.Store, o.Threads, o.Plan, o.Log)
+	p.threads = newThreads(p.proxy, o.Store, o.Log)
+	p.Use(o.Service)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.wg.Go(p.upkeep)
 	return p
+}
+
+// Use changes who solves. What is being solved ends as it began.
+func (p *Pool) Use(s Service) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.solver = s.Solver
+	p.threads.use(s)
+}
+
+// solves says whether anybody does.
+func (p *Pool) solves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.solver != nil
 }
 
 // Close ends what waits and what is being solved, and waits for it. A task
@@ -149,7 +171,7 @@ func (p *Pool) Get(ctx context.Context, a Ask) (Token, Source, error) {
 		if !errors.Is(err, ErrEmpty) {
 			return Token{}, "", err
 		}
-		if p.solver == nil {
+		if !p.solves() {
 			return Token{}, "", ErrNoSolver
 		}
 	}
@@ -280,7 +302,7 @@ func (p *Pool) Push(ctx context.Context, key Key, token string) error {
 // Prefetch begins a solve for a page that a client is shown, where its key was
 // needed within the hour, none is ready, and none is under way.
 func (p *Pool) Prefetch(ctx context.Context, a Ask) {
-	if _, test, _ := testToken(a.SiteKey); test || p.solver == nil || a.Check() != nil {
+	if _, test, _ := testToken(a.SiteKey); test || !p.solves() || a.Check() != nil {
 		return
 	}
 	key := a.Key()
@@ -300,11 +322,14 @@ func (p *Pool) Warm(a Ask, n int) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
-	if p.solver == nil {
-		return ErrNoSolver
+	if _, test, _ := testToken(a.SiteKey); test {
+		return errTestKey
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.solver == nil {
+		return ErrNoSolver
+	}
 	l := p.line(a.Key())
 	l.want(a)
 	for range n {

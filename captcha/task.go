@@ -153,10 +153,11 @@ func (t Task) Check() error {
 	if t.Type.IsV3() && t.Action == "" {
 		return fmt.Errorf("%s needs the action that the page executes", t.Type)
 	}
-	return checkPage(t.Page)
+	return CheckPage(t.Page)
 }
 
-func checkPage(page string) error {
+// CheckPage refuses what can be no page with a widget.
+func CheckPage(page string) error {
 	u, err := url.Parse(page)
 	switch {
 	case len(page) > 2048:

@@ -26,14 +26,15 @@ const (
 type threads struct {
 	proxy string
 	store Store
-	plan  func(context.Context) (int, error) // nil: limit is fixed
 	log   *slog.Logger
 	wake  chan struct{}
 	since time.Time // the store does not answer since then; zero: it does. run's own, as
 	alone bool      // it is done without
 
 	mu      sync.Mutex
-	limit   int // of the plan; 0: not known yet
+	used    bool                               // somebody solves
+	plan    func(context.Context) (int, error) // nil: limit is fixed
+	limit   int                                // of the plan; 0: not known yet
 	asked   time.Time
 	shrunk  int // by the service's being busy
 	grows   time.Time
@@ -52,11 +53,20 @@ type thread struct {
 	ready chan struct{}
 }
 
-func newThreads(proxy string, store Store, fixed int, plan func(context.Context) (int, error), log *slog.Logger) *threads {
-	return &threads{
-		proxy: proxy, store: store, plan: plan, log: log, limit: fixed,
-		wake: make(chan struct{}, 1), open: map[string]time.Time{},
+func newThreads(proxy string, store Store, log *slog.Logger) *threads {
+	return &threads{proxy: proxy, store: store, log: log, wake: make(chan struct{}, 1), open: map[string]time.Time{}}
+}
+
+// use takes another service's threads.
+func (h *threads) use(s Service) {
+	h.mu.Lock()
+	h.used, h.limit, h.plan = s.Solver != nil, s.Threads, nil
+	if s.Threads == 0 {
+		h.plan = s.Plan
 	}
+	h.asked, h.shrunk = time.Time{}, 0
+	h.mu.Unlock()
+	h.poke()
 }
 
 // take waits for a thread. Who has the lower turn gets the first one.
@@ -127,8 +137,12 @@ func (h *threads) run(ctx context.Context) {
 	for {
 		h.learnPlan(ctx)
 		t := time.NewTimer(h.claim(context.WithoutCancel(ctx)))
+		wake := h.wake
+		if !h.since.IsZero() {
+			wake = nil // who comes now does not make a store answer
+		}
 		select {
-		case <-h.wake:
+		case <-wake:
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
@@ -143,7 +157,8 @@ func (h *threads) run(ctx context.Context) {
 func (h *threads) learnPlan(ctx context.Context) {
 	h.mu.Lock()
 	now := time.Now()
-	due := h.plan != nil && len(h.waiting) > 0 && now.Sub(h.asked) >= planPeriod
+	plan := h.plan
+	due := plan != nil && len(h.waiting) > 0 && now.Sub(h.asked) >= planPeriod
 	if due {
 		h.asked = now
 	}
@@ -153,7 +168,7 @@ func (h *threads) learnPlan(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTime) // what is open is to be renewed meanwhile
 	defer cancel()
-	n, err := h.plan(ctx)
+	n, err := plan(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
@@ -187,6 +202,10 @@ func (h *threads) claim(ctx context.Context) time.Duration {
 	}
 	for _, t := range h.waiting {
 		c.Waiting = append(c.Waiting, t.id)
+	}
+	if !h.used && len(c.Open)+len(c.Over)+len(c.Waiting) == 0 {
+		h.mu.Unlock()
+		return time.Hour // or when it is used
 	}
 	h.mu.Unlock()
 	g, err := h.claimed(ctx, c)

@@ -23,7 +23,7 @@ func (p *Pool) Keep(asks []Ask) {
 		l.kept = false
 	}
 	for _, a := range asks {
-		if a.Check() == nil && a.Stock > 0 {
+		if _, test, _ := testToken(a.SiteKey); !test && a.Check() == nil && a.Stock > 0 {
 			l := p.line(a.Key())
 			l.ask, l.kept = a, true
 		}
@@ -32,9 +32,7 @@ func (p *Pool) Keep(asks []Ask) {
 
 // upkeep runs the threads, and looks after each key that is known.
 func (p *Pool) upkeep() {
-	if p.solver != nil {
-		p.wg.Go(func() { p.threads.run(p.ctx) })
-	}
+	p.wg.Go(func() { p.threads.run(p.ctx) })
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
 	var cared time.Time

@@ -149,7 +149,7 @@ func TestWarmedTokensAreListedAndFlushed(t *testing.T) {
 // and go to the store when it is back.
 func TestWithoutItsStoreAProxyKeepsToItsShare(t *testing.T) {
 	onFakeClock(t, captchatest.Options{Threads: 4, Outcome: solvedAfter(20 * time.Second)}, func(b *bench) {
-		other := captcha.New(captcha.Options{Store: b.store, Solver: never{}, Threads: 4})
+		other := captcha.New(captcha.Options{Store: b.store, Service: captcha.Service{Solver: never{}, Threads: 4}})
 		defer other.Close()
 		b.get(login)
 		b.store.away.Store(true)
@@ -199,13 +199,53 @@ func TestAStoreThatIsAwayIsLeftAlone(t *testing.T) {
 		b.store.away.Store(true)
 		_ = b.pool.Push(b.Context(), login.Key(), "first")
 		before := b.store.calls.Load()
+		a := login
+		a.MaxWait = 0
 		for range 50 {
-			if _, _, err := b.pool.Get(b.Context(), captcha.Ask{Task: login.Task, MaxWait: 0}); err != nil && !errors.Is(err, captcha.ErrMaxWait) {
+			if _, _, err := b.pool.Get(b.Context(), a); err != nil && !errors.Is(err, captcha.ErrMaxWait) {
 				b.Error(err)
 			}
 		}
 		if n := b.store.calls.Load() - before; n > 3 {
 			b.Errorf("%d calls of a store that is away", n)
+		}
+	})
+}
+
+// A reload changes who solves; what was begun ends as it began.
+func TestAnotherServiceTakesOver(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		b.pool.Use(captcha.Service{})
+		if _, _, err := b.pool.Get(b.Context(), login); !errors.Is(err, captcha.ErrNoSolver) {
+			b.Errorf("%v, want ErrNoSolver", err)
+		}
+		b.pool.Use(captcha.Service{Solver: b.client, Threads: 1})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { b.get(login) })
+		}
+		time.Sleep(2 * time.Second)
+		b.pool.Use(captcha.Service{Solver: never{}, Threads: 2})
+		wg.Wait()
+		if n := len(b.service.Tasks()); n != 3 {
+			b.Errorf("%d tasks, want the 3 that were begun", n)
+		}
+	})
+}
+
+func TestKeysForTestsHaveNoStock(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		a := login
+		a.SiteKey, a.Type, a.Stock = "1x00000000000000000000AA", captcha.Turnstile, 3
+		b.pool.Keep([]captcha.Ask{a})
+		b.get(a)
+		if err := b.pool.Warm(a, 1); err == nil {
+			b.Error("a key for tests was warmed")
+		}
+		b.pool.Prefetch(b.Context(), a)
+		time.Sleep(time.Minute)
+		if n := len(b.service.Calls("")); n != 0 {
+			b.Errorf("%d calls for a key that is published for tests", n)
 		}
 	})
 }

@@ -97,7 +97,7 @@ func TestMain(m *testing.M) {
 // work is what a process does: it asks for so many tokens at once.
 func work(server, solver, asks string) {
 	rdb := redis.NewClient(&redis.Options{Addr: server, DisableIdentity: true})
-	pool := captcha.New(captcha.Options{Store: New(rdb, "session:"), Solver: impatient{solver}, Threads: 5})
+	pool := captcha.New(captcha.Options{Store: New(rdb, "session:"), Service: captcha.Service{Solver: impatient{solver}, Threads: 5}})
 	var n int
 	fmt.Sscan(asks, &n)
 	var mu sync.Mutex
