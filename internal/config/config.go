@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -27,6 +28,7 @@ type Config struct {
 	Audit      Audit      `yaml:"audit"`
 	Clients    []Client   `yaml:"clients"`
 	Sites      []Site     `yaml:"sites"`
+	CaptchaAI  CaptchaAI  `yaml:"captchaai"`
 }
 
 // Listen is one proxy port.
@@ -138,6 +140,7 @@ type Site struct {
 	Origin  Origin            `yaml:"origin"`
 	Cookies Cookies           `yaml:"cookies"`
 	Headers map[string]string `yaml:"headers"` // by canonical name, set on every request
+	Captcha []Captcha         `yaml:"captcha"`
 
 	Patterns []Pattern `yaml:"-"` // Hosts, parsed
 }
@@ -173,3 +176,30 @@ const (
 	SharedWins Precedence = "shared"
 	ClientWins Precedence = "client"
 )
+
+// CaptchaAI is the account that solves captchas. Without a key nobody does.
+type CaptchaAI struct {
+	Key     string `yaml:"key"`
+	URL     string `yaml:"url"`
+	Threads int    `yaml:"threads"` // 0: those of the plan
+}
+
+// Captcha is one widget of a site.
+type Captcha struct {
+	Type    string        `yaml:"type"` // a captcha.Type
+	SiteKey string        `yaml:"sitekey"`
+	Action  string        `yaml:"action"`
+	Page    string        `yaml:"page"`
+	Pool    int           `yaml:"pool"` // tokens kept ready
+	Budget  CaptchaBudget `yaml:"budget"`
+}
+
+// CaptchaBudget bounds what a site's solves may cost.
+type CaptchaBudget struct {
+	PerHour int `yaml:"per_hour"`
+}
+
+// Task is the widget as package captcha has it.
+func (c Captcha) Task(site Site) captcha.Task {
+	return captcha.Task{Type: captcha.Type(c.Type), Site: site.Key, SiteKey: c.SiteKey, Action: c.Action, Page: c.Page}
+}

@@ -23,6 +23,8 @@ var sections = []struct{ path, title, intro string }{
 	{"sites[]", "`sites`: whose sessions are shared", "A list. No two sites share a name, a key or a pattern."},
 	{"sites[].origin", "`sites[].origin`: the site's servers", "How they are reached and verified."},
 	{"sites[].cookies", "`sites[].cookies`: what is shared", "Which cookies belong to the session, and for how long."},
+	{"sites[].captcha[]", "`sites[].captcha`: widgets that tokens are solved for", "A list; each entry is one widget. This release keeps tokens ready, and solves them by `sessionproxy captcha warm`; it does not fill forms yet."},
+	{"captchaai", "`captchaai`: who solves", "An account at CaptchaAI. Its threads are shared by all proxies."},
 }
 
 func TestDocs(t *testing.T) {

@@ -29,6 +29,7 @@ func (j *judge) all() {
 	j.egress()
 	j.clients()
 	j.sites()
+	j.captchaAI()
 }
 
 var idGlob = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)

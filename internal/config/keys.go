@@ -82,6 +82,17 @@ var keys = []key{
 	{"sites[].cookies.deliver", "BOOL", "true", "`false`: shared cookies that the site sets are not passed on to clients (deletions are)."},
 	{"sites[].cookies.protect_logout", "[GLOB]", `["*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"]`, "Requests whose path and query, in lower case, match one leave without any shared cookie, so that one client cannot log out all. `[]` switches it off."},
 	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site, those that foreign pages cause included. Not those that the proxy answers for, nor those that tell whose request it is, such as `Origin`, `Referer` and `Sec-Fetch-*`."},
+	{"sites[].captcha", "LIST", "[]", "Widgets of the site that tokens can be had for, by `captcha warm`, or kept ready. It needs `captchaai.key`, but for sitekeys that are published for tests."},
+	{"sites[].captcha[].type", "TYPE", required, "`recaptcha_v2`, `recaptcha_v2_invisible`, `recaptcha_v3`, each of them with `_enterprise` after it, or `turnstile`."},
+	{"sites[].captcha[].sitekey", "SITEKEY", required, "The widget's key, as the page has it in `data-sitekey`, or in `api.js?render=`."},
+	{"sites[].captcha[].action", "ACTION", "", "What the page executes the widget for. reCAPTCHA v3 needs it, Turnstile may have it."},
+	{"sites[].captcha[].page", "URL", required, "The page that shows the widget. Where it is in a frame, the frame's own URL."},
+	{"sites[].captcha[].pool", "N", "0", "So many tokens are kept ready while the sitekey was asked for within the hour. A token lives 90 s, of Turnstile 240 s, and what is not used by then is solved anew: each is paid for."},
+	{"sites[].captcha[].budget.per_hour", "N", "20", "So many solves an hour may be made for the site, by all proxies together."},
+
+	{"captchaai.key", "KEY", "", "The key of an account at CaptchaAI, or at a service that speaks as it does. Without one nothing is solved. Better `${CAPTCHAAI_API_KEY}` than the key itself; that variable is understood without being named, too."},
+	{"captchaai.url", "URL", "https://ocr.captchaai.com", "Where the service is. Off loopback by https, since each call holds the key."},
+	{"captchaai.threads", "N | auto", "auto", "How many tasks all proxies together may have open at the service. `auto`: as many threads as the account's plan has."},
 }
 
 // later is what the configuration will take and this release does not do. To
@@ -104,9 +115,16 @@ var later = []struct {
 	{path: "sites[].upstream"},
 	{path: "sites[].affinity"},
 	{path: "sites[].login"},
-	{path: "sites[].captcha"},
+	{path: "sites[].captcha[].type", value: regexp.MustCompile(`^auto$`), what: "the type auto", instead: "name the widget's type, sitekey and page"},
+	{path: "sites[].captcha[].method"},
+	{path: "sites[].captcha[].path"},
+	{path: "sites[].captcha[].field"},
+	{path: "sites[].captcha[].when"},
+	{path: "sites[].captcha[].solver"},
+	{path: "sites[].captcha[].prefetch"},
+	{path: "sites[].captcha[].max_wait"},
+	{path: "sites[].captcha[].on_failure"},
 	{path: "upstreams"},
-	{path: "captchaai"},
 }
 
 // notYet says why the key at a generic path, or its value, is refused. The
@@ -129,9 +147,9 @@ func notYet(path, value string) (message, remedy string) {
 // hold a password, in its place or out of it.
 func holdsSecret(path, value string) bool {
 	switch path {
-	case "clients[].password", "sites[].headers":
+	case "clients[].password", "sites[].headers", "captchaai.key":
 		return true
-	case "store":
+	case "store", "captchaai.url":
 		return strings.ContainsAny(value, ":/@")
 	}
 	return false

@@ -37,6 +37,7 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		Egress:     Egress{Allow: []string{}, Deny: []string{}, Mode: EgressEnforce},
 		Audit:      Audit{To: AuditStdout},
 		Clients:    []Client{},
+		CaptchaAI:  CaptchaAI{URL: "https://ocr.captchaai.com"},
 	}
 	got, err := Load(Source{LookupEnv: lookup(nil)})
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -85,6 +86,7 @@ sites: [{name: shop, hosts: ["*.Shop.example.com", "Müller.example:8443"]}]
 			ProtectLogout: []string{"*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"},
 		},
 		Headers:  map[string]string{},
+		Captcha:  []Captcha{},
 		Patterns: []Pattern{{Host: "shop.example.com", Wildcard: true}, {Host: "xn--mller-kva.example", Port: "8443"}},
 	}
 	if !reflect.DeepEqual(got.Sites[0], wantSite) {

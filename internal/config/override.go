@@ -11,6 +11,9 @@ import (
 // envPrefix begins the variables that set top-level keys: SESSIONPROXY_ADMIN.
 const envPrefix = "SESSIONPROXY_"
 
+// captchaKey is the variable in which other programs look for the key.
+const captchaKey = "CAPTCHAAI_API_KEY"
+
 // override puts the flags, and the environment where no flag is given, in
 // place of the file's values.
 func (d *decoder) override(s Source, c *Config) {
@@ -56,6 +59,10 @@ func (d *decoder) override(s Source, c *Config) {
 	share := d.words("--share", "SHARE", s.Flags.Share)
 	if len(share) > 0 {
 		d.share(share, s.File, c)
+	}
+	if text, _ := d.lookup(captchaKey); text != "" && c.CaptchaAI.Key == "" {
+		d.places["captchaai.key"] = place{name: captchaKey, text: mask}
+		c.CaptchaAI.Key = text
 	}
 	if _, named := d.places["store"]; !named && len(share) == 0 {
 		d.foreignStore()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,20 @@ func (d *decoder) scalar(text string, at place, path string, k key, v reflect.Va
 			fail(name+" must be true or false", "write "+name+": true, or "+name+": false")
 		}
 		*p = text == "true"
+	case *int:
+		if text == "auto" && k.def == "auto" {
+			return
+		}
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			fail(name+" is a whole number", "write it like "+name+": 20")
+		case n < 0:
+			fail(name+" must not be negative", "write it like "+name+": 20")
+		case n == 0 && k.def != "0":
+			fail(name+" must be 1 or more", "write it like "+name+": 20")
+		}
+		*p = n
 	case *time.Duration:
 		if text == "auto" && k.def == "auto" {
 			return

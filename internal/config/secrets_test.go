@@ -10,7 +10,7 @@ import (
 // secretive has a secret wherever one may stand.
 const secretive = `
 store: redis://proxy:hunter2@10.0.0.4:6379/0
-captchaai: {key: hunter2}
+captchaai: {key: hunter2, url: "https://hunter2@solver.test/?key=hunter2"}
 clients:
   - {name: crawler, password: hunter2}
   - name: browser

@@ -48,6 +48,7 @@ func (j *judge) sites() {
 			}
 		}
 		j.headers(at+".headers", s)
+		j.captchas(at+".captcha", *s)
 	}
 }
 

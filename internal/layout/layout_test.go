@@ -51,10 +51,10 @@ var arrows = map[string][]string{
 	"session": {},
 	"certs":   {},
 	"captcha": {},
-	"proxy":   {"session", "internal/config", "internal/password"},
-	// internal: config knows host names, trust knows roots, and clientenv tells the programs of
+	"proxy":   {"session", "captcha", "internal/config", "internal/password"},
+	// internal: config knows host names and widgets, trust knows roots, and clientenv tells the programs of
 	// others of a proxy that it asks; the rest are tools of tests, the demo and the bench.
-	"internal/config":    {"session", "internal/password"},
+	"internal/config":    {"session", "captcha", "internal/password"},
 	"internal/password":  {},
 	"internal/trust":     {},
 	"internal/clientenv": {"internal/trust", "internal/config", "proxy/admin", "session"},

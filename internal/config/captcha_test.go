@@ -1,0 +1,55 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sessionproxy/sessionproxy/captcha"
+)
+
+const apiKey = "0123456789abcdef0123456789abcdef"
+
+func TestWidgetsAreReadAsTasks(t *testing.T) {
+	t.Parallel()
+	c := read(t, "", `
+sites:
+  - name: shop
+    hosts: [www.shop.test]
+    key: shop.test
+    captcha:
+      - {type: recaptcha_v3_enterprise, sitekey: k1, action: login, page: "https://shop.test/login", pool: 2, budget: {per_hour: 3}}
+      - {type: turnstile, sitekey: k2, page: "https://shop.test/"}
+      - {type: turnstile, sitekey: k2, action: signup, page: "https://shop.test/"}
+captchaai: {key: `+apiKey+`, url: "http://127.0.0.1:8080/api", threads: 7}
+`)
+	s := c.Sites[0]
+	if want := (CaptchaAI{Key: apiKey, URL: "http://127.0.0.1:8080/api", Threads: 7}); c.CaptchaAI != want {
+		t.Errorf("%+v, want %+v", c.CaptchaAI, want)
+	}
+	want := captcha.Task{Type: captcha.RecaptchaV3Enterprise, Site: "shop.test", SiteKey: "k1", Action: "login", Page: "https://shop.test/login"}
+	if got := s.Captcha[0]; got.Task(s) != want || got.Pool != 2 || got.Budget.PerHour != 3 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := s.Captcha[1]; got.Pool != 0 || got.Budget.PerHour != 20 {
+		t.Errorf("%+v, want no pool and 20 an hour by default", got)
+	}
+}
+
+func TestTheKeyIsKnownByItsVariable(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"CAPTCHAAI_API_KEY": apiKey}
+	other := strings.Repeat("f", 32)
+	for _, tt := range []struct{ name, text, want string }{
+		{"where the file names none", shop, apiKey},
+		{"but the file beats it", shop + "captchaai: {key: " + other + "}", other},
+	} {
+		c, err := load(Source{File: "shop.yaml", LookupEnv: lookup(env)}, []byte(tt.text))
+		if err != nil || c.CaptchaAI.Key != tt.want {
+			t.Errorf("%s: %v, %v", tt.name, c, err)
+		}
+	}
+	_, err := load(Source{File: "shop.yaml", LookupEnv: lookup(map[string]string{"CAPTCHAAI_API_KEY": "hunter2"})}, []byte(shop))
+	if err == nil || !strings.HasPrefix(err.Error(), "CAPTCHAAI_API_KEY: ") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v, want a fault of the variable that does not hold it", err)
+	}
+}
