@@ -1,0 +1,221 @@
+package upstream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Pool leases the upstreams of one pool. [Pools] makes it.
+type Pool struct {
+	name   string
+	ledger Ledger
+	shared *Options
+	log    *slog.Logger
+	conf   atomic.Pointer[Config]
+	serial atomic.Uint64 // of tokens
+	hurry  atomic.Bool   // renew now
+	prefix string        // of tokens: this process's own
+
+	mu       sync.RWMutex // guards what follows
+	closed   bool
+	drained  chan struct{}     // closed once it is closed and nothing is held; nil before
+	owned    map[Owner]*Lease  // that new requests use
+	held     map[string]*Lease // all of them, by token
+	exits    map[Upstream]*Exit
+	waiting  []*waiter
+	left     []string             // owners that wait no longer
+	returned map[string]*returned // leases given back not long ago, by token
+	suspects map[string]suspect   // targets that failed not long ago
+
+	ctx       context.Context // ends with the pool
+	stop      context.CancelFunc
+	seek      chan struct{} // there is something to ask the ledger for
+	sweep     chan struct{} // there is something to give back
+	redeclare chan struct{} // the configuration has changed
+	running   sync.WaitGroup
+	checking  atomic.Bool   // a round of checks is under way
+	renewed   time.Duration // when the last renewal began; of tend's goroutine alone
+}
+
+// waiter is a request that waits for its owner's lease.
+type waiter struct {
+	owner Owner
+	ready chan struct{} // closed when it is worth another look
+
+	// Why it waits; guarded by the pool.
+	why   Why
+	after time.Duration
+	err   error
+}
+
+// The errors of Lease.
+var (
+	// ErrLost says that the upstream of a strict pool's owner is out of order.
+	ErrLost = errors.New("the owner's upstream is out of order")
+	// ErrClosed says that the pool is no longer there.
+	ErrClosed = errors.New("the pool is closed")
+)
+
+// Exhausted says that no lease came free in time.
+type Exhausted struct {
+	Pool  string
+	Why   Why
+	After time.Duration // when one may; 0 unknown
+}
+
+func (e *Exhausted) Error() string { return fmt.Sprintf("pool %s: no lease: %s", e.Pool, e.Why) }
+
+// Unavailable says that the ledger could not be asked.
+type Unavailable struct{ error }
+
+func (e *Unavailable) Unwrap() error { return e.error }
+
+func newPool(name string, shared *Options, c Config) *Pool {
+	p := &Pool{
+		name: name, ledger: shared.Ledger, shared: shared, log: shared.Log.With("pool", name), prefix: rand.Text() + "-",
+		owned: map[Owner]*Lease{}, held: map[string]*Lease{}, exits: map[Upstream]*Exit{},
+		returned: map[string]*returned{}, suspects: map[string]suspect{},
+		seek: make(chan struct{}, 1), sweep: make(chan struct{}, 1), redeclare: make(chan struct{}, 1),
+	}
+	p.conf.Store(&c)
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.running.Go(func() { p.seekLeases(p.ctx) })
+	p.running.Go(func() { p.tend(p.ctx) })
+	return p
+}
+
+// Name is the pool's name.
+func (p *Pool) Name() string { return p.name }
+
+// Lease returns the owner's lease, waiting for one as long as the pool's
+// configuration says. Its error is [ErrLost], [ErrClosed], an *[Exhausted], an
+// *[Unavailable], or that of ctx.
+func (p *Pool) Lease(ctx context.Context, o Owner) (*Lease, error) {
+	if l, err := p.take(o); l != nil || err != nil {
+		return l, err
+	}
+	return p.wait(ctx, o)
+}
+
+// take returns the lease that the owner has, or nil.
+func (p *Pool) take(o Owner) (*Lease, error) {
+	p.mu.RLock()
+	l := p.owned[o]
+	p.mu.RUnlock()
+	if l == nil {
+		return nil, nil
+	}
+	switch l.use(p.conf.Load().Strict) {
+	case yes:
+		return l, nil
+	case lost:
+		return nil, ErrLost
+	}
+	p.retire(l)
+	return nil, nil
+}
+
+// wait stands in the queue.
+func (p *Pool) wait(ctx context.Context, o Owner) (*Lease, error) {
+	limit := time.NewTimer(p.conf.Load().Wait)
+	defer limit.Stop()
+	w := &waiter{owner: o}
+	began := now()
+	defer func() { p.shared.Waited(p.name, now()-began) }()
+	for {
+		w.ready = make(chan struct{})
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			return nil, ErrClosed
+		}
+		p.waiting = append(p.waiting, w)
+		p.mu.Unlock()
+		notify(p.seek)
+		select {
+		case <-w.ready:
+			if l, err := p.take(o); l != nil || err != nil {
+				return l, err
+			}
+			continue // it was lost again already; the limit stands
+		case <-ctx.Done():
+			p.leave(w)
+			return nil, context.Cause(ctx)
+		case <-limit.C:
+		}
+		p.leave(w)
+		if l, err := p.take(o); l != nil || err != nil {
+			return l, err // in the same moment
+		}
+		return nil, p.exhausted(w)
+	}
+}
+
+// leave takes a waiter out of the queue.
+func (p *Pool) leave(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
+	if !slices.ContainsFunc(p.waiting, func(other *waiter) bool { return other.owner == w.owner }) {
+		p.left = append(p.left, w.owner.String())
+		notify(p.seek)
+	}
+}
+
+// retire has a lease end once nobody uses it.
+func (p *Pool) retire(l *Lease) {
+	p.mu.Lock()
+	if p.owned[l.owner] == l {
+		delete(p.owned, l.owner)
+	}
+	p.mu.Unlock()
+	l.retired.Store(true)
+	p.wake()
+}
+
+func (p *Pool) wake() { notify(p.sweep) }
+
+// notify leaves a message where none is waiting yet.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// token returns a new one.
+func (p *Pool) token() string { return p.prefix + strconv.FormatUint(p.serial.Add(1), 36) }
+
+// close stops the pool once its leases are no longer in use, or ctx ends, and
+// gives them back.
+func (p *Pool) close(ctx context.Context) {
+	p.mu.Lock()
+	p.closed, p.drained = true, make(chan struct{})
+	for _, w := range p.waiting {
+		close(w.ready)
+	}
+	p.waiting = nil
+	for _, l := range p.held {
+		l.retired.Store(true)
+	}
+	if len(p.held) == 0 {
+		close(p.drained)
+	}
+	p.mu.Unlock()
+	p.wake()
+	select {
+	case <-p.drained:
+	case <-ctx.Done():
+	}
+	p.stop()
+	p.running.Wait()
+	p.giveBackAll()
+}

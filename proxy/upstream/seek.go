@@ -1,0 +1,176 @@
+package upstream
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	// askTime bounds one call of the ledger.
+	askTime = 2 * time.Second
+	// askEvery is how often a process asks again for those that wait: all of
+	// them in one call. What it gives back itself it does not wait for.
+	askEvery = 100 * time.Millisecond
+	// maxAsks bounds one call. Those behind stand in the queue later.
+	maxAsks = 64
+)
+
+// seekLeases asks the ledger for those that wait, until ctx ends.
+func (p *Pool) seekLeases(ctx context.Context) {
+	again := time.NewTimer(askEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.seek:
+		case <-again.C:
+		}
+		asks, left := p.asks()
+		if len(left) > 0 {
+			c, cancel := context.WithTimeout(ctx, askTime)
+			if err := p.ledger.Leave(c, p.name, left); err != nil {
+				p.log.Debug("leave the queue for a lease", "err", err) // its place is lost by itself
+			}
+			cancel()
+		}
+		if len(asks) > 0 {
+			c, cancel := context.WithTimeout(ctx, askTime)
+			at := now()
+			answers, err := p.ledger.Acquire(c, p.name, asks)
+			cancel()
+			p.answered(at, asks, answers, err)
+			again.Reset(askEvery)
+		}
+	}
+}
+
+// asks returns an ask for each owner that is waited for, first come first.
+func (p *Pool) asks() (asks []Ask, left []string) {
+	strict := p.conf.Load().Strict
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left, p.left = p.left, nil
+	seen := map[Owner]bool{}
+	for _, w := range p.waiting {
+		if seen[w.owner] {
+			continue
+		}
+		seen[w.owner] = true
+		asks = append(asks, Ask{Owner: w.owner.String(), Token: p.token(), Not: p.lastOf(w.owner), Strict: strict})
+		if len(asks) == maxAsks {
+			break
+		}
+	}
+	return asks, left
+}
+
+// lastOf returns the token of the owner's newest lease that it has no use for.
+// The ledger may not know of that yet.
+func (p *Pool) lastOf(o Owner) (token string) {
+	since := time.Duration(-1)
+	for t, l := range p.held {
+		if l.owner == o && l.since > since && (l.retired.Load() || l.uses.Load() < 0) {
+			token, since = t, l.since
+		}
+	}
+	return token
+}
+
+// answered hands out what the ledger gave, and tells the others why not. at is
+// when it was asked: a lease can't have begun before.
+func (p *Pool) answered(at time.Duration, asks []Ask, answers []Answer, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range asks {
+		mine := func(w *waiter) bool { return w.owner.String() == a.Owner }
+		n := slices.IndexFunc(p.waiting, mine)
+		switch {
+		case err != nil:
+			p.tell(mine, "", 0, err)
+		case answers[i].Token == "":
+			p.tell(mine, answers[i].Why, answers[i].After, nil)
+		case n < 0:
+			// Everybody has gone meanwhile. With what it holds of this lease
+			// the process gives it back.
+			if l, err := p.install(at, Owner{"unclaimed", a.Owner, ""}, answers[i]); err == nil {
+				l.retired.Store(true)
+				p.wake()
+			}
+		default:
+			owner := p.waiting[n].owner
+			l, err := p.install(at, owner, answers[i])
+			if err != nil {
+				p.tell(mine, "", 0, err)
+				continue
+			}
+			p.owned[owner] = l
+			for _, w := range p.waiting {
+				if mine(w) {
+					close(w.ready)
+				}
+			}
+			p.waiting = slices.DeleteFunc(p.waiting, mine)
+		}
+	}
+}
+
+// tell notes why some waiters still wait.
+func (p *Pool) tell(which func(*waiter) bool, why Why, after time.Duration, err error) {
+	for _, w := range p.waiting {
+		if which(w) {
+			w.why, w.after, w.err = why, after, err
+		}
+	}
+}
+
+// exhausted is the error of a waiter that waited in vain.
+func (p *Pool) exhausted(w *waiter) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if w.err != nil {
+		return &Unavailable{w.err}
+	}
+	return &Exhausted{Pool: p.name, Why: w.why, After: w.after}
+}
+
+// install makes a lease of what the ledger gave. The caller holds p.mu.
+func (p *Pool) install(at time.Duration, owner Owner, a Answer) (*Lease, error) {
+	deadline := int64(at + p.ledger.LeaseTime() - p.margin())
+	if l := p.held[a.Token]; l != nil {
+		if l.retired.Load() || l.uses.Load() < 0 {
+			return nil, errReturned
+		}
+		l.deadline.Store(deadline)
+		return l, nil
+	}
+	if _, ok := p.returned[a.Token]; ok {
+		return nil, errReturned
+	}
+	if p.closed {
+		p.returned[a.Token] = &returned{Return: Return{Token: a.Token}, at: at}
+		return nil, ErrClosed
+	}
+	u, err := Parse(a.URL)
+	if err != nil {
+		return nil, err
+	}
+	x := p.exits[u]
+	if x == nil {
+		x = newExit(newDialer(u, p.shared.Dial, p.conf.Load().Roots, p.shared.Limits))
+		p.exits[u] = x
+	}
+	x.leases++
+	x.failures.Store(int32(a.Failures))
+	x.rest(a.Rests)
+	l := &Lease{pool: p, exit: x, owner: owner, token: a.Token, since: at}
+	l.deadline.Store(deadline)
+	l.used.Store(int64(now()))
+	p.held[a.Token] = l
+	return l, nil
+}
+
+// margin is how much earlier than the ledger a process takes a lease for
+// expired: clocks may run apart.
+func (p *Pool) margin() time.Duration { return p.ledger.LeaseTime() / 10 }
