@@ -24,11 +24,14 @@ type Config struct {
 	CA         CA         `yaml:"ca"`
 	Undeclared Undeclared `yaml:"undeclared"`
 	Egress     Egress     `yaml:"egress"`
+	Upstream   string     `yaml:"upstream"` // name of the pool that requests leave by; [Direct]: none
 	TLS        TLS        `yaml:"tls"`
 	Audit      Audit      `yaml:"audit"`
 	Clients    []Client   `yaml:"clients"`
 	Sites      []Site     `yaml:"sites"`
 	CaptchaAI  CaptchaAI  `yaml:"captchaai"`
+
+	Upstreams map[string]Pool `yaml:"upstreams"` // by name
 }
 
 // Listen is one proxy port.
@@ -141,6 +144,9 @@ type Site struct {
 	Cookies Cookies           `yaml:"cookies"`
 	Headers map[string]string `yaml:"headers"` // by canonical name, set on every request
 	Captcha []Captcha         `yaml:"captcha"`
+
+	Upstream string   `yaml:"upstream"` // as that of Config, which it has by default
+	Affinity Affinity `yaml:"affinity"`
 
 	Patterns []Pattern `yaml:"-"` // Hosts, parsed
 }

@@ -82,6 +82,10 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	if s, ok := v.Addr().Interface().(*Store); ok {
 		v = reflect.ValueOf(&s.URL).Elem()
 	}
+	_, isList := n.(*ast.SequenceNode)
+	if p, ok := v.Addr().Interface().(*Proxy); ok && !isList && !isMapping(n) {
+		v, k = reflect.ValueOf(&p.URL).Elem(), describe(k.path+".url")
+	}
 	at := placeOf(n)
 	d.places[path] = at
 	if _, null := n.(*ast.NullNode); null {
@@ -203,12 +207,23 @@ func (d *decoder) entries(entries []*ast.MappingValueNode, path string, k key, v
 // pairs reads a mapping whose keys are the operator's own.
 func (d *decoder) pairs(entries []*ast.MappingValueNode, path string, k key, v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(entries)))
+	structs := isStruct(v.Type().Elem())
+	if structs {
+		k = key{path: k.path + "[]"}
+	}
 	for _, e := range entries {
 		name, ok := d.name(e, path)
 		if !ok {
 			continue
 		}
 		sub := join(path, name)
+		if structs { // those of upstreams
+			sub = path + "[" + name + "]"
+			if message, remedy := badPoolName(name); message != "" {
+				d.add(placeOf(e.Key), path+".?", message, remedy)
+				continue
+			}
+		}
 		if v.MapIndex(reflect.ValueOf(name)).IsValid() {
 			d.add(placeOf(e.Key), sub, fmt.Sprintf("%s stands twice", name), "remove one")
 			continue
@@ -238,7 +253,11 @@ func (d *decoder) mapping(entries []*ast.MappingValueNode, path string, v reflec
 			d.add(placeOf(e.Key), sub, refused, instead)
 		case !field.IsValid():
 			meant, remedy := suggest(name, generic(path))
-			d.add(placeOf(e.Key), join(path, meant), fmt.Sprintf("there is no key %q here", name), remedy)
+			message := fmt.Sprintf("there is no key %q here", name)
+			if doubtful.MatchString(name) {
+				message = "there is no such key here" // but a value, whose quotes are not closed
+			}
+			d.add(placeOf(e.Key), join(path, meant), message, remedy)
 		case seen[name]:
 			d.add(placeOf(e.Key), sub, fmt.Sprintf("the key %s stands twice", name), "remove one")
 		default:

@@ -25,6 +25,7 @@ var sections = []struct{ path, title, intro string }{
 	{"sites[].cookies", "`sites[].cookies`: what is shared", "Which cookies belong to the session, and for how long."},
 	{"sites[].captcha[]", "`sites[].captcha`: widgets that tokens are solved for", "A list; each entry is one widget. This release keeps tokens ready, and solves them by `sessionproxy captcha warm`; it does not fill forms yet."},
 	{"captchaai", "`captchaai`: who solves", "An account at CaptchaAI. Its threads are shared by all proxies."},
+	{"upstreams[]", "`upstreams`: proxies to leave by", "A mapping; each entry is one pool."},
 }
 
 func TestDocs(t *testing.T) {
@@ -142,18 +143,19 @@ func TestKeysAreTheFields(t *testing.T) {
 		for name, field := range fields(reflect.New(typ).Elem()) {
 			sub, typ := join(path, name), field.Type()
 			item := typ
-			if typ.Kind() == reflect.Slice {
+			many := typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map
+			if many {
 				item = typ.Elem()
 			}
 			_, isStore := field.Addr().Interface().(*Store)
 			nested := !isStore && isStruct(item)
-			if !nested || typ.Kind() == reflect.Slice {
+			if !nested || many {
 				if !described[sub] {
 					t.Errorf("%s is not described", sub)
 				}
 				delete(described, sub)
 			}
-			if nested && typ.Kind() == reflect.Slice {
+			if nested && many {
 				sub += "[]"
 			}
 			if nested {

@@ -30,6 +30,7 @@ func (j *judge) all() {
 	j.clients()
 	j.sites()
 	j.captchaAI()
+	j.upstreams()
 }
 
 var idGlob = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)

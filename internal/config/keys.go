@@ -48,6 +48,7 @@ var keys = []key{
 	{"egress.allow", "[CIDR | HOST]", "[]", "Where hosts that no site declares may lead all the same: networks, addresses, and hosts, in which `*` stands for any run of characters. A host that is named here may resolve to loopback and private addresses, as a declared one may. Link-local and metadata addresses are open only to whom names the address."},
 	{"egress.deny", "[CIDR | HOST]", "[]", "Where nobody may go, declared or not, whatever `allow` says. Only the addresses in `origin.resolve`, and sites that are declared by their address, are past it."},
 	{"egress.mode", "open | report | enforce", "enforce", "What becomes of a connection for a host that no site declares to loopback, a private network or a reserved address, and for any host to a link-local or metadata address. `enforce` refuses it, `report` only logs and counts it and what `deny` names, `open` takes no notice of kinds of address."},
+	{"upstream", "direct | POOL", "direct", "The pool of upstream proxies, see `upstreams`, that all traffic leaves by: that of undeclared hosts, too. `direct`: by none. The environment's proxies are never used."},
 
 	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`."},
 	{"tls.key", formFile, "", "Its private key (PEM)."},
@@ -93,6 +94,26 @@ var keys = []key{
 	{"captchaai.key", "KEY", "", "The key of an account at CaptchaAI, or at a service that speaks as it does. Without one nothing is solved. Better `${CAPTCHAAI_API_KEY}` than the key itself; that variable is understood without being named, too."},
 	{"captchaai.url", "URL", "https://ocr.captchaai.com", "Where the service is. Off loopback by https, since each call holds the key."},
 	{"captchaai.threads", "N | auto", "auto", "How many tasks all proxies together may have open at the service. `auto`: as many threads as the account's plan has."},
+	{"sites[].upstream", "direct | POOL", "", "The pool that the site's traffic leaves by. The default is the top level's."},
+	{"sites[].affinity", "worker | client | session", "worker", "Who owns a lease: each worker of a client has an upstream of its own, or the client with all its workers, or all who use a session."},
+
+	{"upstreams", "{NAME: POOL}", "{}", "Pools of upstream proxies, by name. Each owner leases one upstream of its pool, and all its traffic leaves by that. Names hold `A-Z a-z 0-9 _ -`."},
+	{"upstreams[].proxies", "LIST", "[]", "The upstreams: `http://`, `https://` and `socks5://` URLs with user name and password, percent-encoded, or mappings. They look up the names of targets. A pool without any has `discover`."},
+	{"upstreams[].proxies[].url", "URL", required, "Where the upstream is."},
+	{"upstreams[].proxies[].username", "TEXT", "", "Its user name, as it is."},
+	{"upstreams[].proxies[].password", "PASSWORD", "", "Its password, as it is. Better `${NAME}` or `${file:PATH}` than the password itself."},
+	{"upstreams[].discover", "BOOL", "false", "Also lease what other programs add to the pool's set in Redis. It needs a Redis store."},
+	{"upstreams[].capacity", "NUMBER", "1", "How many leases each upstream gives at once."},
+	{"upstreams[].idle", "DURATION", "30s", "A lease that nobody has used for so long goes back."},
+	{"upstreams[].max_age", "DURATION", "0", "A lease that is so old takes no new requests; its owner gets another one, on another upstream if one is free. 0: never."},
+	{"upstreams[].wait", "DURATION", "10s", "How long a request waits for a lease. Then it is answered with 503 `lease_exhausted`."},
+	{"upstreams[].strict", "BOOL", "false", "`true`: an owner whose upstream is out of order gets 503 `lease_lost` and no other upstream, until its own is back, or it has asked for nothing during `idle`."},
+	{"upstreams[].ca", formFile, "", "Certificates (PEM) that `https://` upstreams are verified against, beside the system's."},
+	{"upstreams[].check.url", "URL", "", "Asked for through each upstream that nobody uses. One that fails rests; one that rests and succeeds comes back. Without it only traffic tells."},
+	{"upstreams[].check.every", "DURATION", "1m", "How often, by one of all proxies."},
+	{"upstreams[].ban.status", "[NUMBER]", "[]", "Statuses of declared sites by which they refuse an upstream, such as 403 and 429."},
+	{"upstreams[].ban.after", "NUMBER", "3", "So many of them in a row have the upstream rest."},
+	{"upstreams[].ban.for", "DURATION", "10m", "So long."},
 }
 
 // later is what the configuration will take and this release does not do. To
@@ -105,26 +126,13 @@ var later = []struct {
 	instead string         // what to write in their place
 }{
 	{path: "store", value: regexp.MustCompile(`^rediss?(\+[a-z]+)?:`), what: "a Redis store", instead: "write store: embedded, or remove it"},
-	{path: "upstream"},
 	{path: "tls.domains"},
 	{path: "tls.email"},
 	{path: "tls.acme"},
 	{path: "tls.acme_ca"},
 	{path: "tls.http"},
 	{path: "auth"},
-	{path: "sites[].upstream"},
-	{path: "sites[].affinity"},
 	{path: "sites[].login"},
-	{path: "sites[].captcha[].type", value: regexp.MustCompile(`^auto$`), what: "the type auto", instead: "name the widget's type, sitekey and page"},
-	{path: "sites[].captcha[].method"},
-	{path: "sites[].captcha[].path"},
-	{path: "sites[].captcha[].field"},
-	{path: "sites[].captcha[].when"},
-	{path: "sites[].captcha[].solver"},
-	{path: "sites[].captcha[].prefetch"},
-	{path: "sites[].captcha[].max_wait"},
-	{path: "sites[].captcha[].on_failure"},
-	{path: "upstreams"},
 }
 
 // notYet says why the key at a generic path, or its value, is refused. The
@@ -143,11 +151,13 @@ func notYet(path, value string) (message, remedy string) {
 }
 
 // holdsSecret says whether a value at the generic path may be a secret. A
-// header field may be one that clients must not hold, and a store's URL may
-// hold a password, in its place or out of it.
+// header field may be one that clients must not hold, a check may ask with a
+// key, and a store's URL may hold a password, in its place or out of it.
 func holdsSecret(path, value string) bool {
 	switch path {
-	case "clients[].password", "sites[].headers", "captchaai.key":
+	case "clients[].password", "sites[].headers", "captchaai.key",
+		"upstreams[].proxies[]", "upstreams[].proxies[].url", "upstreams[].proxies[].username", "upstreams[].proxies[].password",
+		"upstreams[].check.url":
 		return true
 	case "store", "captchaai.url":
 		return strings.ContainsAny(value, ":/@")
@@ -205,10 +215,10 @@ func paths(yield func(string) bool) {
 	}
 }
 
-var index = regexp.MustCompile(`\[\d+\]`)
+var index = regexp.MustCompile(`\[[^\[\]]+\]`)
 
 // generic turns the path of one value into the path of its key: sites[2].name
-// into sites[].name.
+// into sites[].name, and upstreams[eu].idle into upstreams[].idle.
 func generic(path string) string { return index.ReplaceAllString(path, "[]") }
 
 // join is the path of the key name under path.

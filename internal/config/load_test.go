@@ -38,6 +38,8 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		Audit:      Audit{To: AuditStdout},
 		Clients:    []Client{},
 		CaptchaAI:  CaptchaAI{URL: "https://ocr.captchaai.com"},
+		Upstream:   Direct,
+		Upstreams:  map[string]Pool{},
 	}
 	got, err := Load(Source{LookupEnv: lookup(nil)})
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -81,6 +83,9 @@ sites: [{name: shop, hosts: ["*.Shop.example.com", "Müller.example:8443"]}]
 		Hosts:  []string{"*.Shop.example.com", "Müller.example:8443"},
 		Key:    "xn--mller-kva.example:8443",
 		Origin: Origin{Resolve: map[string]string{}},
+
+		Upstream: Direct,
+		Affinity: ByWorker,
 		Cookies: Cookies{
 			Share: []string{"*"}, Private: []string{}, Capture: true, Inject: true, Precedence: SharedWins, Deliver: true,
 			ProtectLogout: []string{"*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"},

@@ -66,11 +66,11 @@ func (d *decoder) scalar(text string, at place, path string, k key, v reflect.Va
 		n, err := strconv.Atoi(text)
 		switch {
 		case err != nil:
-			fail(name+" is a whole number", "write it like "+name+": 20")
+			fail(entry(path, k)+" is a whole number", "write it in digits")
 		case n < 0:
-			fail(name+" must not be negative", "write it like "+name+": 20")
+			fail(entry(path, k)+" must not be negative", "write it in digits")
 		case n == 0 && k.def != "0":
-			fail(name+" must be 1 or more", "write it like "+name+": 20")
+			fail(entry(path, k)+" must be 1 or more", "write it in digits")
 		}
 		*p = n
 	case *time.Duration:

@@ -52,9 +52,9 @@ var arrows = map[string][]string{
 	"certs":   {},
 	"captcha": {},
 	"proxy":   {"session", "captcha", "internal/config", "internal/password"},
-	// internal: config knows host names and widgets, trust knows roots, and clientenv tells the programs of
+	// internal: config knows host names, widgets and upstreams, trust knows roots, and clientenv tells the programs of
 	// others of a proxy that it asks; the rest are tools of tests, the demo and the bench.
-	"internal/config":    {"session", "captcha", "internal/password"},
+	"internal/config":    {"session", "captcha", "proxy/upstream", "internal/password"},
 	"internal/password":  {},
 	"internal/trust":     {},
 	"internal/clientenv": {"internal/trust", "internal/config", "proxy/admin", "session"},
