@@ -35,7 +35,7 @@ func (x *exchange) hide(r *http.Request, resp *http.Response) (*http.Response, *
 	discard(resp)
 	set := resp.Header["Set-Cookie"]
 	delete(r.Header, "Cookie")
-	resp, ref := x.try(r)
+	resp, _, ref := x.try(r)
 	if ref != nil {
 		return nil, ref
 	}

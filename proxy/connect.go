@@ -11,6 +11,7 @@ import (
 	"github.com/elazarl/goproxy"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 )
 
 // front is the handler of one listener. It says who asks before anything else
@@ -52,8 +53,9 @@ type connection struct {
 	asks   bool   // its port admits nobody without credentials
 	id     *identity
 	target target
-	origin net.Conn // dialled for a blind tunnel; nil to intercept
-	sni    string   // of the client's TLS
+	origin net.Conn        // dialled for a blind tunnel; nil to intercept
+	lease  *upstream.Lease // that origin was dialled by; nil: directly
+	sni    string          // of the client's TLS
 	inner  intercepted
 }
 
@@ -73,13 +75,12 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, c *connection) {
 			p.refuseConnect(w, r, id, undeclared(t.host))
 			return
 		}
-		origin, err := p.dial(r.Context(), rules.direct, t.addr())
-		if err != nil {
-			p.refuseConnect(w, r, id, originFailed(t.host, err))
+		if c.origin, c.lease, ref = p.open(r.Context(), rules, id, nil, t); ref != nil {
+			p.refuseConnect(w, r, id, ref)
 			return
 		}
-		c.origin = origin
 	}
+	defer c.closeOrigin() // where the client's connection can't be taken over
 	// goproxy hands the connection to hijackConnect's action.
 	p.engine.ServeHTTP(&hijackable{ResponseWriter: w, c: c}, r.WithContext(context.WithValue(r.Context(), connectionKey{}, c)))
 }

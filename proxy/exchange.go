@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -45,6 +46,10 @@ type exchange struct {
 	http11  bool         // the client speaks HTTP/1.1 or later
 	expects bool         // it waits for a 100 in HTTP/1.1
 	upgrade string       // the Upgrade field of the request, then of a 101
+
+	leased    *upstream.Lease // in use; nil where the request leaves directly, and before
+	exit      *upstream.Exit  // of the last lease
+	forwarded bool            // it went to the exit as it is, see forwards
 
 	upload *upload // the request's body; nil where it has none
 	relay  relay
@@ -87,6 +92,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 	}
 	x.relay.x, x.relay.ResponseWriter = x, w
 	x.expects = m != modeH2 && len(r.Header["Expect"]) > 0
+	defer x.release()
 	defer x.record()
 	defer x.contain(w, r)
 	if r.ContentLength != 0 {

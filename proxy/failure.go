@@ -12,6 +12,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/proxy/egress"
 	"github.com/sessionproxy/sessionproxy/proxy/http1"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 )
 
 // failure says in words and in RFC 9209's types why a request got no response.
@@ -43,6 +44,10 @@ const statusClientGone = 499
 // originFailed sorts a failure to reach an origin.
 func originFailed(host string, err error) *refusal {
 	status, kind, code, what := http.StatusBadGateway, "destination_unavailable", "origin_unreachable", "could not be reached"
+	var exit *upstream.Error
+	if errors.As(err, &exit) {
+		return upstreamFailed(host, exit)
+	}
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

@@ -252,6 +252,10 @@ func (c *connection) closeOrigin() {
 		c.origin.Close()
 		c.origin = nil
 	}
+	if c.lease != nil {
+		c.lease.Done()
+		c.lease = nil
+	}
 }
 
 const tlsHandshake = 0x16 // record type of a ClientHello

@@ -1,27 +1,31 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // metrics are the proxy's own. Labels are bounded: a site's name, never a
 // host, a client's value or a cookie's name.
 type metrics struct {
-	exchanges    *prometheus.CounterVec
-	seconds      *prometheus.HistogramVec
-	overhead     *prometheus.HistogramVec
-	injected     *prometheus.CounterVec
-	captured     *prometheus.CounterVec
-	refused      *prometheus.CounterVec
-	storeErrors  *prometheus.CounterVec
-	egress       *prometheus.CounterVec
-	authFailures *prometheus.CounterVec
-	none         *siteCounts // of exchanges outside any site
+	exchanges        *prometheus.CounterVec
+	seconds          *prometheus.HistogramVec
+	overhead         *prometheus.HistogramVec
+	injected         *prometheus.CounterVec
+	captured         *prometheus.CounterVec
+	refused          *prometheus.CounterVec
+	storeErrors      *prometheus.CounterVec
+	leaseWait        prometheus.Histogram
+	upstreamFailures *prometheus.CounterVec
+	egress           *prometheus.CounterVec
+	authFailures     *prometheus.CounterVec
+	none             *siteCounts // of exchanges outside any site
 }
 
 // siteCounts are the metrics of one site, looked up once.
@@ -50,12 +54,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sessionproxy_cookies_refused_total", Help: "Cookies that were not stored, as no browser would either, or not sent for the size of the header, by reason."}, []string{"reason"}),
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_store_errors_total", Help: "Calls of the session store that failed."}, []string{"op"}),
+		leaseWait: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sessionproxy_lease_wait_seconds", Help: "Waits for a lease, of requests whose owner had none.", Buckets: buckets}),
+		upstreamFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_upstream_failures_total", Help: "Failures at upstreams, by reason."}, []string{"pool", "reason"}),
+		egress: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_egress_total", Help: "Connections that the egress rules did not let pass, by kind of address, or only reported."}, []string{"kind", "outcome"}),
+		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_auth_failures_total", Help: "Credentials of clients that were refused, by reason."}, []string{"reason"}),
 	}
-	m.egress = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sessionproxy_egress_total", Help: "Connections that the egress rules did not let pass, by kind of address, or only reported."}, []string{"kind", "outcome"})
-	m.authFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sessionproxy_auth_failures_total", Help: "Credentials of clients that were refused, by reason."}, []string{"reason"})
-	reg.MustRegister(m.egress, m.authFailures, m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors)
+	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors,
+		m.leaseWait, m.upstreamFailures, m.egress, m.authFailures)
 	m.none = m.site("")
 	return m
 }
@@ -104,5 +113,33 @@ func (m *metrics) refuse(err error) {
 	var reason session.Refusal
 	if errors.As(err, &reason) {
 		m.refused.WithLabelValues(string(reason)).Inc()
+	}
+}
+
+// leaseCollector counts leases when it is asked.
+type leaseCollector struct{ pools *upstream.Pools }
+
+var leasesDesc = prometheus.NewDesc("sessionproxy_leases",
+	"Leases that this proxy holds, requests that wait for one, and places of all proxies that are free, or would be but that their upstream rests.",
+	[]string{"pool", "state"}, nil)
+
+// Describe is part of [prometheus.Collector].
+func (leaseCollector) Describe(to chan<- *prometheus.Desc) { to <- leasesDesc }
+
+// Collect is part of [prometheus.Collector].
+func (c leaseCollector) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, p := range c.pools.All() {
+		gauge := func(state string, n int) {
+			to <- prometheus.MustNewConstMetric(leasesDesc, prometheus.GaugeValue, float64(n), p.Name(), state)
+		}
+		u, err := p.Usage(ctx)
+		gauge("held", u.Held)
+		gauge("waiting", u.Waiting)
+		if err == nil { // else nobody knows
+			gauge("free", u.Free)
+			gauge("resting", u.Resting)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -27,8 +28,8 @@ type CertSource interface {
 	Leaf(ctx context.Context, host string) (*tls.Certificate, error)
 }
 
-// Options are the parts a Proxy is made of. All but Audit and Timeouts are
-// needed.
+// Options are the parts a Proxy is made of. All but Audit, Timeouts and Leases
+// are needed.
 type Options struct {
 	Config   *config.Config
 	Store    session.Store
@@ -38,6 +39,7 @@ type Options struct {
 	Audit    *audit.Log // may be nil
 	Metrics  prometheus.Registerer
 	Timeouts Timeouts
+	Leases   upstream.Ledger // nil: leases are this process's alone
 }
 
 // Proxy is a forward proxy that injects shared sessions. Make it with New.
@@ -52,6 +54,7 @@ type Proxy struct {
 	rules      atomic.Pointer[rules]
 	engine     *goproxy.ProxyHttpServer
 	pool       *transports
+	upstreams  *upstream.Pools
 	browsers   *memory // clients, with their User-Agent, that have sent Fetch metadata
 	keepers    *memory // workers that keep private cookies of a name themselves
 	passwords  *password.Verifier
@@ -102,11 +105,11 @@ func New(o Options) (*Proxy, error) {
 	p.tlsLocal = p.tls.Clone()
 	p.tlsLocal.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	p.pool = newTransports(p.dial, p.timeouts)
-	r, err := compile(o.Config, nil, p.metrics)
-	if err != nil {
+	p.upstreams = p.newUpstreams(o.Leases)
+	if err := p.Reload(o.Config); err != nil {
 		return nil, err
 	}
-	p.rules.Store(r)
+	o.Metrics.MustRegister(leaseCollector{p.upstreams})
 	p.engine = p.newEngine()
 	p.inner = p.newInner()
 	p.innerDone.Go(func() {
@@ -144,6 +147,12 @@ func (p *Proxy) Reload(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	leave, err := pools(c)
+	if err != nil {
+		return err
+	}
+	p.upstreams.Reload(leave)
+	r.lease(c, p.upstreams)
 	p.rules.Store(r)
 	p.passwords.Forget()
 	p.pool.keep(r.origins())
@@ -204,6 +213,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	}
 	p.conns.close()
 	p.innerDone.Wait()
+	p.upstreams.Close(ctx)
 	p.pool.close()
 	p.alerts.close()
 	return errors.Join(errs...)
@@ -215,6 +225,7 @@ type Timeouts struct {
 	Dial         time.Duration // TCP connect, DNS included; 10 s
 	Handshake    time.Duration // TLS, either side; 10 s
 	Header       time.Duration // a client's request head; 30 s
+	Connect      time.Duration // an upstream's answer to CONNECT or SOCKS5, its own dial included; 30 s
 	ResponseHead time.Duration // from the last byte of the request to the origin's head; 5 min, since long polls are slow
 	Idle         time.Duration // a keep-alive connection without a request; 3 min
 	Sniff        time.Duration // for a client to speak first in a tunnel; 300 ms
@@ -229,6 +240,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		{&t.Dial, 10 * time.Second},
 		{&t.Handshake, 10 * time.Second},
 		{&t.Header, 30 * time.Second},
+		{&t.Connect, 30 * time.Second},
 		{&t.ResponseHead, 5 * time.Minute},
 		{&t.Idle, 3 * time.Minute},
 		{&t.Sniff, 300 * time.Millisecond},

@@ -56,6 +56,9 @@ func (x *exchange) record() {
 		slog.Int("injected", x.injected),
 		slog.Int("captured", x.captured),
 		slog.Duration("took", took))
+	if x.exit != nil {
+		attrs = append(attrs, slog.Any("upstream", x.exit.Upstream()))
+	}
 	if x.ref != nil {
 		attrs = append(attrs, slog.String("refused", x.ref.code))
 	}
@@ -106,6 +109,9 @@ func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err
 		slog.Int64("sent", up),
 		slog.Int64("bytes", down),
 		slog.Duration("took", took),
+	}
+	if c.lease != nil {
+		attrs = append(attrs, slog.Any("upstream", c.lease.Exit().Upstream()))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.Any("err", err))

@@ -60,6 +60,13 @@ const maxInformational = 16
 
 var errHints = errors.New("the origin sends 1xx responses without end")
 
+// begun says whether anything came of the response.
+func (w *relay) begun() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hints > 0
+}
+
 func (w *relay) noMore1xx() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

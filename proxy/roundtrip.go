@@ -17,8 +17,7 @@ import (
 // ready to be relayed. It is the engine's RoundTripper, and never returns an
 // error: a failure is an answer of ours.
 func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
-	x.inject(r)
-	resp, ref := x.try(r)
+	resp, ref := x.tries(r)
 	if ref == nil {
 		x.capture(resp)
 		x.notePreflight(r, resp)
@@ -36,24 +35,44 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 	return resp, nil
 }
 
-// try sends the request once, and refuses answers that can't be passed on.
-func (x *exchange) try(r *http.Request) (*http.Response, *refusal) {
+// tries sends the request with the session's cookies, by the owner's lease: a
+// second time where the lease's upstream failed, and it does no harm twice.
+func (x *exchange) tries(r *http.Request) (resp *http.Response, ref *refusal) {
+	for try := 1; ; try++ {
+		if ref := x.lease(); ref != nil {
+			return nil, ref
+		}
+		x.inject(r)
+		resp, moved, ref := x.try(r)
+		if !moved || try > 1 {
+			return resp, ref
+		}
+	}
+}
+
+// try sends the request once. moved says that it may be sent again, by another
+// lease.
+func (x *exchange) try(r *http.Request) (resp *http.Response, moved bool, ref *refusal) {
 	resp, err := x.send(r)
 	if err == nil && !x.possible(resp) {
 		resp.Body.Close()
 		err = errStatus
 	}
 	if err != nil {
-		return nil, x.failure(err)
+		return nil, x.moves(err), x.failure(err)
 	}
 	x.got = time.Now()
+	if ref := x.answered(resp.StatusCode); ref != nil {
+		resp.Body.Close()
+		return nil, false, ref
+	}
 	if resp.StatusCode == http.StatusProxyAuthRequired {
 		// A client would take it for ours, and ask its user for a password.
 		resp.Body.Close()
-		return nil, refuse(http.StatusBadGateway, "http_protocol_error", "origin_407",
+		return nil, false, refuse(http.StatusBadGateway, "http_protocol_error", "origin_407",
 			"The site answered 407, which only a proxy may.")
 	}
-	return resp, nil
+	return resp, false, nil
 }
 
 // possible says whether the response may be passed on as it is. A switch of
@@ -74,11 +93,9 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	if x.upgrade != "" {
 		r.Header["Connection"], r.Header["Upgrade"] = upgradeToken, []string{x.upgrade}
 	}
-	origin := x.rules.direct
-	if x.site != nil {
-		origin = x.site.origin
-	}
-	t := x.p.pool.get(origin, x.target, x.mode == modeH2)
+	origin := x.rules.origin(x.site)
+	x.forwarded = forwards(x.exit, origin, x.target, x.upgrade != "")
+	t := x.p.pool.get(transportKey{origin: origin, exit: x.exit, forward: x.forwarded, h2: x.mode == modeH2}, x.target)
 	x.sent = time.Now()
 	defer x.relay.noMore1xx()
 	if x.upload == nil {

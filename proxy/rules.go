@@ -8,6 +8,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/egress"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -24,6 +25,8 @@ type rules struct {
 	exact      map[hostPort]*site
 	wildcard   map[hostPort]*site // host without "*."
 	direct     *origin            // of hosts that no site declares
+	pool       *upstream.Pool     // that they leave by; nil: directly
+	upstreams  map[string]bool    // addresses of those that the configuration names
 }
 
 // hostPort is a pattern's host, and its port or "".
@@ -35,6 +38,7 @@ type site struct {
 	policy *session.Policy
 	life   session.Life
 	origin *origin
+	pool   *upstream.Pool // nil: directly
 	counts *siteCounts
 }
 
@@ -56,6 +60,12 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 		exact:      map[hostPort]*site{},
 		wildcard:   map[hostPort]*site{},
 		direct:     &origin{},
+		upstreams:  map[string]bool{},
+	}
+	for _, pool := range c.Upstreams {
+		for _, proxy := range pool.Proxies {
+			r.upstreams[proxy.Upstream.Addr()] = true
+		}
 	}
 	if old != nil && !reflect.DeepEqual(old.guarded, c.Egress) {
 		old = nil // its connections may lead where nobody goes now
@@ -104,6 +114,14 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 	return r, nil
 }
 
+// lease has the rules' traffic leave by the pools that the configuration names.
+func (r *rules) lease(c *config.Config, pools *upstream.Pools) {
+	r.pool = pools.Pool(c.Upstream) // nil: there is none called direct
+	for _, s := range r.sites {
+		s.pool = pools.Pool(s.Upstream)
+	}
+}
+
 // site returns the site that declares host, or nil. Exact patterns beat
 // wildcards, longer wildcards shorter ones, and at the same host one with the
 // port beats one without.
@@ -129,6 +147,14 @@ func lookup(table map[hostPort]*site, host, port string) *site {
 		return s
 	}
 	return table[hostPort{host: host}]
+}
+
+// origin returns how a site is reached; nil is a host that no site declares.
+func (r *rules) origin(s *site) *origin {
+	if s == nil {
+		return r.direct
+	}
+	return s.origin
 }
 
 // originLike returns what the old rules hold for the site of that name.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/http1"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 )
 
 // origin is how the servers of a site are reached, and a pool of connections
@@ -54,19 +55,10 @@ func (o *origin) refusedH2(addr string) {
 func openOrigin(c config.Origin, old *origin) (*origin, error) {
 	o := &origin{cfg: c, declared: true, tls: &tls.Config{InsecureSkipVerify: c.Insecure}}
 	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
+		var err error
+		if o.tls.RootCAs, o.pem, err = readRoots(c.CA); err != nil {
 			return nil, fmt.Errorf("read origin.ca: %w", err)
 		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			return nil, fmt.Errorf("read the system's roots: %w", err)
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read origin.ca %s: no certificate in it", c.CA)
-		}
-		o.tls.RootCAs = pool
-		o.pem = string(pem)
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
@@ -82,6 +74,21 @@ func openOrigin(c config.Origin, old *origin) (*origin, error) {
 		return old, nil
 	}
 	return o, nil
+}
+
+// readRoots reads certificates to verify against, beside the system's.
+func readRoots(file string) (pool *x509.CertPool, pem string, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, "", err
+	}
+	if pool, err = x509.SystemCertPool(); err != nil {
+		return nil, "", fmt.Errorf("read the system's roots: %w", err)
+	}
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, "", fmt.Errorf("%s: no certificate in it", file)
+	}
+	return pool, string(b), nil
 }
 
 // dialAddr is where addr is really dialled: origin.resolve may say another
@@ -121,8 +128,10 @@ type transport interface {
 }
 
 type transportKey struct {
-	origin *origin
-	h2     bool
+	origin  *origin
+	exit    *upstream.Exit // nil: directly
+	forward bool           // see forwards
+	h2      bool           // HTTP/2 is offered
 }
 
 type dialFunc func(ctx context.Context, o *origin, addr string) (net.Conn, error)
@@ -133,8 +142,8 @@ func newTransports(dial dialFunc, t Timeouts) *transports {
 
 // get returns the pool for requests to t. Where an HTTP/2 client's origin speaks
 // HTTP/1.1 only, that is the cheaper one.
-func (ts *transports) get(o *origin, t target, h2 bool) transport {
-	key := transportKey{o, h2 && t.secure && o.speaksH2(t.addr())}
+func (ts *transports) get(key transportKey, t target) transport {
+	key.h2 = key.h2 && t.secure && key.origin.speaksH2(t.addr())
 	ts.mu.RLock()
 	tr := ts.all[key]
 	ts.mu.RUnlock()
@@ -144,13 +153,14 @@ func (ts *transports) get(o *origin, t target, h2 bool) transport {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if tr = ts.all[key]; tr == nil {
-		tr = ts.open(o, key.h2)
+		tr = ts.open(key)
 		ts.all[key] = tr
 	}
 	return tr
 }
 
-func (ts *transports) open(o *origin, h2 bool) transport {
+func (ts *transports) open(key transportKey) transport {
+	o, h2 := key.origin, key.h2
 	conf := o.tls.Clone() // nil stays nil
 	if conf == nil {
 		conf = &tls.Config{}
@@ -164,7 +174,16 @@ func (ts *transports) open(o *origin, h2 bool) transport {
 		conf.NextProtos = []string{"h2", "http/1.1"}
 		protocols.SetHTTP2(true)
 	}
-	dial := func(ctx context.Context, _, addr string) (net.Conn, error) { return ts.dial(ctx, o, addr) }
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		if key.exit == nil {
+			return ts.dial(ctx, o, addr)
+		}
+		c, err := key.exit.Dial(ctx, o.dialAddr(addr))
+		if err != nil {
+			return nil, dialError{err}
+		}
+		return c, nil
+	}
 	t := &http.Transport{
 		Proxy:       nil, // never the environment's
 		DialContext: dial,
@@ -193,7 +212,10 @@ func (ts *transports) open(o *origin, h2 bool) transport {
 		// A connection that all share must not be a dead one.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second},
 	}
-	if h2 {
+	switch {
+	case key.forward:
+		return newForward(t, key.exit)
+	case h2:
 		return t
 	}
 	return http1.New(t)
@@ -224,6 +246,18 @@ func (ts *transports) keep(used map[*origin]bool) {
 	defer ts.mu.Unlock()
 	for key, t := range ts.all {
 		if !used[key.origin] {
+			t.CloseIdleConnections()
+			delete(ts.all, key)
+		}
+	}
+}
+
+// leave forgets the connections through an exit.
+func (ts *transports) leave(exit *upstream.Exit) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for key, t := range ts.all {
+		if key.exit == exit {
 			t.CloseIdleConnections()
 			delete(ts.all, key)
 		}

@@ -96,16 +96,13 @@ func (s *spyConn) Write(b []byte) (int, error) { return len(b), nil }
 // dial connects to the origin for a blind tunnel to a declared host.
 func (c *connection) dial() bool {
 	rules := c.p.rules.Load()
-	through := rules.direct
-	if s := rules.site(c.target.host, c.target.port); s != nil {
-		through = s.origin
-	}
-	origin, err := c.p.dial(context.Background(), through, c.target.addr())
-	if err != nil {
-		c.p.recordTunnel(c, time.Now(), 0, 0, err)
+	start := time.Now()
+	origin, lease, ref := c.p.open(context.Background(), rules, c.id, rules.site(c.target.host, c.target.port), c.target)
+	if ref != nil {
+		c.p.recordTunnel(c, start, 0, 0, ref.cause)
 		return false
 	}
-	c.origin = origin
+	c.origin, c.lease = origin, lease
 	return true
 }
 

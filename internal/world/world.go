@@ -17,6 +17,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
 )
@@ -36,6 +37,9 @@ type Options struct {
 	// Timeouts of the proxy. Sniff is a second, lest a client of a busy
 	// machine be taken for one that waits for the server.
 	Timeouts proxy.Timeouts
+	// Leases is the ledger of the upstreams that Config names; nil: each
+	// proxy's own.
+	Leases upstream.Ledger
 	// Store wraps the embedded store.
 	Store func(session.Store) session.Store
 	// Faulty worlds may log errors, and leave connections to the origin:
@@ -105,7 +109,7 @@ func (w *World) AddProxy() *Proxy {
 	l := w.options.Listen
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
 	p := startProxy(w.t, proxy.Options{
-		Config: w.config, Store: w.store, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts,
+		Config: w.config, Store: w.store, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts, Leases: w.options.Leases,
 	}, l)
 	p.faulty = w.options.Faulty
 	return p

@@ -103,12 +103,16 @@ func watching(dial dialFunc) dialFunc {
 	}
 }
 
-// under returns the connection that TLS is spoken over, or c.
+// under returns the connection that TLS is spoken over, also where that is TLS
+// with an upstream proxy, or c.
 func under(c net.Conn) net.Conn {
-	if tc, ok := c.(interface{ NetConn() net.Conn }); ok {
-		return tc.NetConn()
+	for {
+		tc, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = tc.NetConn()
 	}
-	return c
 }
 
 // quietly returns a function that looks at a socket without waiting, and says

@@ -53,7 +53,7 @@ func (e *Error) certain() bool {
 	switch e.Reason {
 	case Refused:
 		return false
-	case Timeout, Closed:
+	case Timeout, Closed, Auth:
 		return !e.asked
 	}
 	return true

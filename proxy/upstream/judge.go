@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"syscall"
 	"time"
@@ -169,4 +170,19 @@ func (p *Pool) inBackground(f func(context.Context)) {
 	if !p.closed {
 		p.running.Go(func() { f(p.ctx) })
 	}
+}
+
+// Unauthorized says that the answer to a plain request that host was to get was
+// a 407. A host may send one, too, so it is only a suspicion. It returns what
+// to tell the client.
+func (l *Lease) Unauthorized(ctx context.Context, host string) *Error {
+	err := l.exit.Unauthorized()
+	l.Failed(ctx, host, err)
+	return err
+}
+
+// Unauthorized is the error of a plain request that was answered with a 407.
+func (x *Exit) Unauthorized() *Error {
+	u := x.Upstream()
+	return &Error{Reason: Auth, Upstream: u, Status: http.StatusProxyAuthRequired, err: u.badCredentials(), asked: true}
 }

@@ -72,6 +72,9 @@ type Ledger interface {
 	Turn(ctx context.Context, pool, job string, every time.Duration) (bool, error)
 }
 
+// LeaseTime is how long leases live, unless a test is in a hurry.
+const LeaseTime = 30 * time.Second
+
 // QueueTime is how long an owner keeps its place in the queue without asking.
 const QueueTime = 3 * time.Second
 
