@@ -183,7 +183,8 @@ func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
 		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store,
 		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
-		Sites: func() []config.Site { return i.current.Load().Sites }, Clients: i.clientNames, Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
+		Sites: func() []config.Site { return i.current.Load().Sites }, Clients: i.clientNames, Upstreams: i.proxy.Upstreams(),
+		Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,8 +33,9 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
-			"ready": ready,
+			"exits":  exits,
+			"ready":  ready,
+			"listed": listed,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -80,6 +82,22 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 		case <-ctx.Done():
 			ts.Fatalf("not ready in time: %v", err)
 		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// listed WORD waits until "upstreams list" shows the word.
+func listed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: listed WORD")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		ts.Check(ts.Exec("sessionproxy", "upstreams", "list"))
+		if strings.Contains(ts.ReadFile("stdout"), args[0]) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("upstreams list never shows %s", args[0])
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -29,6 +30,7 @@ type Options struct {
 	Listeners []Listener // all its ports
 	Version   string     // of this program
 	Log       *slog.Logger
+	Upstreams *upstream.Pools
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
@@ -57,6 +59,7 @@ func New(o Options) http.Handler {
 		listeners: o.Listeners,
 		version:   o.Version,
 		log:       o.Log,
+		upstreams: o.Upstreams,
 		sites:     o.Sites,
 		clients:   o.Clients,
 		revoke:    o.Revoke,
@@ -78,6 +81,11 @@ func New(o Options) http.Handler {
 		{http.MethodPost, "/api/v1/sessions/{site}/{session}/cookies/import", s.importCookies},
 		{http.MethodPost, "/api/v1/sessions/{site}/{session}/cookies/export", s.exportCookies},
 		{http.MethodGet, "/api/v1/sites", s.listSites},
+		{http.MethodGet, "/api/v1/upstreams", s.listUpstreams},
+		{http.MethodPost, "/api/v1/upstreams/{pool}", s.addUpstream},
+		{http.MethodPost, "/api/v1/upstreams/{pool}/release", s.releaseLeases},
+		{http.MethodDelete, "/api/v1/upstreams/{pool}/{upstream}", s.removeUpstream},
+		{http.MethodPost, "/api/v1/upstreams/{pool}/{upstream}/check", s.checkUpstream},
 		{http.MethodGet, "/api/v1/version", s.showVersion},
 	})
 	return s
@@ -96,6 +104,7 @@ type server struct {
 	listeners []Listener
 	version   string
 	log       *slog.Logger
+	upstreams *upstream.Pools
 	sites     func() []config.Site
 	clients   func() []string
 	revoke    func(context.Context, session.Key) error

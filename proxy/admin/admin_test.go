@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -39,6 +40,8 @@ func testOptions(t *testing.T) Options {
 		Proxy:   Listener{Addr: "127.0.0.1:8080"},
 		Version: "v1.2.3",
 		Log:     slog.New(slog.DiscardHandler),
+
+		Upstreams: upstream.NewPools(upstream.Options{}), // of no configuration
 	}
 }
 

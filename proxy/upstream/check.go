@@ -9,7 +9,7 @@ import (
 )
 
 // checkTime bounds one check.
-const checkTime = 15 * time.Second
+const checkTime = 8 * time.Second
 
 // checksAtOnce bounds the checks of one process and pool.
 const checksAtOnce = 8
