@@ -31,7 +31,7 @@ func count(t *testing.T, p *world.Proxy, metric string, labels ...string) (sum f
 				fits = fits && slices.Contains(have, labels[i]+"="+labels[i+1])
 			}
 			if fits {
-				sum += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

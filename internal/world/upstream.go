@@ -2,6 +2,7 @@ package world
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -53,6 +54,7 @@ type Upstream struct {
 	ln    net.Listener
 	conns map[net.Conn]bool
 	asked []string
+	to    int // targets reached
 	mute  bool
 }
 
@@ -171,6 +173,13 @@ func (u *Upstream) Asked() []string {
 	return slices.Clone(u.asked)
 }
 
+// Reached is how many connections to targets it has opened.
+func (u *Upstream) Reached() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.to
+}
+
 // Open is how many clients are connected.
 func (u *Upstream) Open() int {
 	u.mu.Lock()
@@ -259,6 +268,11 @@ func (u *Upstream) forward(c net.Conn, r *http.Request, answer func(int) bool) b
 		return answer(http.StatusBadRequest)
 	}
 	r.RequestURI = ""
+	b, err := io.ReadAll(r.Body) // now: an answer may come before its end
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
 	r.Header.Del("Proxy-Authorization")
 	resp, err := u.http.RoundTrip(r)
 	if err != nil {
@@ -361,6 +375,7 @@ func (u *Upstream) reach(addr string) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	u.conns[c] = false
+	u.to++
 	return c, nil
 }
 
