@@ -51,20 +51,20 @@ func (l *Lease) Failed(ctx context.Context, host string, err error) bool {
 			return false // the target's own
 		}
 		f = &Error{Reason: reason, Upstream: x.Upstream(), asked: true}
-		if reason == Closed {
-			// As when the upstream is killed.
-			c, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
-			conn, err := x.Open(c)
-			cancel()
-			if err == nil {
-				conn.Close()
-			} else {
-				errors.As(err, &f)
-			}
-		}
 	}
 	if errors.Is(f.err, errClosed) || ctx.Err() != nil {
 		return false
+	}
+	if f.Reason == Closed && f.asked {
+		// As when the upstream is killed.
+		c, cancel := context.WithTimeout(ctx, probeTime)
+		conn, err := x.Open(c)
+		cancel()
+		if err == nil {
+			conn.Close()
+		} else {
+			errors.As(err, &f)
+		}
 	}
 	p.shared.Failed(p.name, f.Reason)
 	if !f.certain() && !p.suspicious(x, host) {
