@@ -57,11 +57,16 @@ func (ro route) take(ctx context.Context, id *identity, s *site) (*upstream.Leas
 	return l, nil
 }
 
-// lease takes the lease that this try leaves by.
-func (x *exchange) lease() (ref *refusal) {
+// lease takes the lease that this try leaves by. before is why the last try
+// failed; nil at the first.
+func (x *exchange) lease(before error) (ref *refusal) {
 	x.release()
 	x.leased, ref = x.rules.route(x.site).take(x, x.id, x.site)
 	if x.leased == nil {
+		var f *upstream.Error
+		if ref != nil && errors.As(before, &f) && f.Reason == upstream.Auth {
+			return upstreamFailed(x.target.host, f) // it is to be mended, by whoever reads this
+		}
 		return ref
 	}
 	x.exit = x.leased.Exit()

@@ -95,7 +95,7 @@ func TestAStrictPoolGivesNoOtherUpstream(t *testing.T) {
 	t.Parallel()
 	a, b, before := two(t, world.UpstreamOptions{})
 	w := world.New(t, world.Options{
-		Handler: path, Faulty: true, Leases: upstream.NewMemory(quick),
+		Handler: path, Faulty: true, Leases: hurried,
 		Config: leaving(func(p *config.Pool) { p.Strict, p.Idle = true, 300*time.Millisecond }, a, b),
 	})
 	w.Get(t, world.TunnelH1, "/")
@@ -343,7 +343,7 @@ func TestALeaseThatCantBeRenewedEnds(t *testing.T) {
 	u := world.NewUpstream(t, world.UpstreamOptions{})
 	ledger := &cutOff{Ledger: upstream.NewMemory(quick)}
 	w := world.New(t, world.Options{
-		Script: socket(echo), Leases: ledger, Faulty: true,
+		Script: socket(echo), Leases: func() upstream.Ledger { return ledger }, Faulty: true,
 		Config: leaving(func(p *config.Pool) { p.Wait = 200 * time.Millisecond }, u),
 	})
 	c, _ := upgrade(t, w, world.TunnelH1, "websocket", "")
@@ -371,7 +371,7 @@ func TestALeaseThatCantBeRenewedEnds(t *testing.T) {
 func TestChecksFindWhatIsDownAndWhatIsBack(t *testing.T) {
 	t.Parallel()
 	a, b, _ := two(t, world.UpstreamOptions{})
-	w := world.New(t, world.Options{Handler: path, Leases: upstream.NewMemory(quick)})
+	w := world.New(t, world.Options{Handler: path, Leases: hurried})
 	w.Change(t, leaving(func(p *config.Pool) {
 		p.Check = config.Check{URL: "http://shop.test/health", Every: 100 * time.Millisecond}
 	}, a, b))

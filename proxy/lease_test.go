@@ -36,6 +36,8 @@ var path = handler(func(w http.ResponseWriter, r *http.Request) { io.WriteString
 // quick is how long leases live where a test waits for what comes of that.
 const quick = 3 * time.Second
 
+func hurried() upstream.Ledger { return upstream.NewMemory(quick) }
+
 // worker is a client that names itself.
 func worker(n int) world.User { return world.User{Name: fmt.Sprint("crawler-worker-w", n)} }
 
@@ -248,7 +250,7 @@ func TestALeaseThatNobodyUsesGoesToWhoWaits(t *testing.T) {
 	t.Parallel()
 	u := world.NewUpstream(t, world.UpstreamOptions{})
 	w := world.New(t, world.Options{
-		Handler: path, Leases: upstream.NewMemory(quick), Config: leaving(func(p *config.Pool) { p.Idle = 100 * time.Millisecond }, u),
+		Handler: path, Leases: hurried, Config: leaving(func(p *config.Pool) { p.Idle = 100 * time.Millisecond }, u),
 	})
 	for n := range 4 {
 		if a := w.GetAs(t, world.TunnelH1, worker(n), "/"); a.StatusCode != 200 {
@@ -317,7 +319,7 @@ func TestTheEnvironmentsProxiesAreNotUsed(t *testing.T) {
 func TestAReloadChangesThePools(t *testing.T) {
 	t.Parallel()
 	one, two := world.NewUpstream(t, world.UpstreamOptions{}), world.NewUpstream(t, world.UpstreamOptions{})
-	w := world.New(t, world.Options{Handler: path, Leases: upstream.NewMemory(quick)})
+	w := world.New(t, world.Options{Handler: path, Leases: hurried})
 	for _, tt := range []struct {
 		name   string
 		change func(*config.Config)

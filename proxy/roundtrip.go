@@ -38,8 +38,9 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 // tries sends the request with the session's cookies, by the owner's lease: a
 // second time where the lease's upstream failed, and it does no harm twice.
 func (x *exchange) tries(r *http.Request) (resp *http.Response, ref *refusal) {
+	var failed error
 	for try := 1; ; try++ {
-		if ref := x.lease(); ref != nil {
+		if ref := x.lease(failed); ref != nil {
 			return nil, ref
 		}
 		x.inject(r)
@@ -47,6 +48,7 @@ func (x *exchange) tries(r *http.Request) (resp *http.Response, ref *refusal) {
 		if !moved || try > 1 {
 			return resp, ref
 		}
+		failed, x.err = ref.cause, nil
 	}
 }
 

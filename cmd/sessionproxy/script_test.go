@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":  exits,
 			"ready":  ready,
-			"listed": listed,
+			"listed": upstreamListed,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -86,8 +86,8 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// listed WORD waits until "upstreams list" shows the word.
-func listed(ts *testscript.TestScript, neg bool, args []string) {
+// upstreamListed WORD waits until "upstreams list" shows the word.
+func upstreamListed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: listed WORD")
 	}

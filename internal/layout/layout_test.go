@@ -59,7 +59,6 @@ var arrows = map[string][]string{
 	"internal/trust":     {},
 	"internal/clientenv": {"internal/trust", "internal/config", "proxy/admin", "session"},
 	"internal/shop":      {},
-	"internal/redistest": {},
 	"internal/bench":     {},
 	"internal/redistest": {},
 	"internal/world":     {"session", "certs", "proxy", "internal/config"},

@@ -41,6 +41,7 @@ type Proxy struct {
 	certs  proxy.CertSource
 	roots  *x509.CertPool
 	serve  sync.WaitGroup
+	once   sync.Once // ends it
 
 	mu      sync.Mutex // guards clients
 	clients map[clientKey]*http.Client
@@ -91,20 +92,39 @@ func (p *Proxy) Listen(l config.Listen) string {
 // close ends the proxy as its command does. Whatever still runs then, the
 // test has left behind.
 func (p *Proxy) close() {
-	for _, c := range p.clients {
-		c.CloseIdleConnections()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := p.Shutdown(ctx); err != nil {
-		p.t.Errorf("shut the proxy down: %v", err)
-	}
-	p.serve.Wait()
-	if err := p.audit.Close(); err != nil {
-		p.t.Error(err)
-	}
+	p.once.Do(func() {
+		p.closeClients()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := p.Shutdown(ctx); err != nil {
+			p.t.Errorf("shut the proxy down: %v", err)
+		}
+		p.serve.Wait()
+		if err := p.audit.Close(); err != nil {
+			p.t.Error(err)
+		}
+	})
 	if !p.faulty {
 		p.checkErrors(p.t)
+	}
+}
+
+// Abort ends the proxy in the middle of whatever it does.
+func (p *Proxy) Abort() {
+	p.once.Do(func() {
+		p.closeClients()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = p.Shutdown(ctx) // says that it was hurried
+		p.serve.Wait()
+	})
+}
+
+func (p *Proxy) closeClients() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.clients {
+		c.CloseIdleConnections()
 	}
 }
 

@@ -52,7 +52,8 @@ type Upstream struct {
 
 	mu    sync.Mutex // guards what follows
 	ln    net.Listener
-	conns map[net.Conn]bool
+	conns map[net.Conn]bool // true: a client's
+	peers map[string]bool   // its own addresses towards targets
 	asked []string
 	to    int // targets reached
 	mute  bool
@@ -64,7 +65,7 @@ func NewUpstream(t testing.TB, o UpstreamOptions) *Upstream {
 	if o.Scheme == "" {
 		o.Scheme = "http"
 	}
-	u := &Upstream{t: t, o: o, conns: map[net.Conn]bool{}}
+	u := &Upstream{t: t, o: o, conns: map[net.Conn]bool{}, peers: map[string]bool{}}
 	u.http = &http.Transport{
 		DisableCompression: true, DisableKeepAlives: true,
 		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) { return u.reach(addr) },
@@ -178,6 +179,13 @@ func (u *Upstream) Reached() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.to
+}
+
+// Is says whether a target that sees this peer sees the upstream.
+func (u *Upstream) Is(peer string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.peers[peer]
 }
 
 // Open is how many clients are connected.
@@ -376,6 +384,7 @@ func (u *Upstream) reach(addr string) (net.Conn, error) {
 	}
 	u.conns[c] = false
 	u.to++
+	u.peers[c.LocalAddr().String()] = true
 	return c, nil
 }
 

@@ -37,9 +37,9 @@ type Options struct {
 	// Timeouts of the proxy. Sniff is a second, lest a client of a busy
 	// machine be taken for one that waits for the server.
 	Timeouts proxy.Timeouts
-	// Leases is the ledger of the upstreams that Config names; nil: each
-	// proxy's own.
-	Leases upstream.Ledger
+	// Leases makes the ledger of a proxy, for the upstreams that Config names;
+	// nil: one of its own.
+	Leases func() upstream.Ledger
 	// Store wraps the embedded store.
 	Store func(session.Store) session.Store
 	// Faulty worlds may log errors, and leave connections to the origin:
@@ -108,9 +108,11 @@ func (w *World) AddProxy() *Proxy {
 	w.t.Helper()
 	l := w.options.Listen
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
-	p := startProxy(w.t, proxy.Options{
-		Config: w.config, Store: w.store, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts, Leases: w.options.Leases,
-	}, l)
+	o := proxy.Options{Config: w.config, Store: w.store, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts}
+	if w.options.Leases != nil {
+		o.Leases = w.options.Leases()
+	}
+	p := startProxy(w.t, o, l)
 	p.faulty = w.options.Faulty
 	return p
 }

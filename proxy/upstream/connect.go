@@ -44,7 +44,8 @@ func connect(c net.Conn, u Upstream, addr string) (net.Conn, error) {
 			return nil, unanswered(u, err)
 		case err != nil:
 			return nil, &Error{Reason: Protocol, Upstream: u, err: errNoHTTP}
-		case resp.StatusCode == http.StatusProxyAuthRequired:
+		case resp.StatusCode == http.StatusProxyAuthRequired,
+			resp.StatusCode == http.StatusUnauthorized: // tinyproxy's, for a wrong password
 			return nil, &Error{Reason: Auth, Upstream: u, Status: resp.StatusCode, err: u.badCredentials()}
 		case resp.StatusCode >= 200 && resp.StatusCode < 300:
 			return replay(c, br), nil
