@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/elazarl/goproxy v1.9.4 // the engine: CONNECT dispatch and the hook chain; pinned, 1.9.3's leaf keys can be guessed
 	github.com/goccy/go-yaml v1.19.2 // strict YAML whose errors know line and column
+	github.com/golang-jwt/jwt/v5 v5.3.1 // access tokens: signed, and never by what they say themselves
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: single, Sentinel and Cluster, scripts, and the pushes of client-side tracking
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests are scripts
@@ -16,7 +17,7 @@ require (
 	golang.org/x/net v0.62.0 // public suffixes, A-labels, HTTP/2 frames in tests
 	golang.org/x/sync v0.25.0 // singleflight: one signer a host
 	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0 // is it a terminal: redrawing is for people
+	golang.org/x/term v0.47.0 // is it a terminal: redrawing is for people, and passwords are typed unseen
 	pgregory.net/rapid v1.3.0 // tests: properties over random histories
 	software.sslmate.com/src/go-pkcs12 v0.7.4 // trust stores that a JVM can be pointed at
 )

@@ -27,6 +27,7 @@ type Config struct {
 	Upstream   string     `yaml:"upstream"` // name of the pool that requests leave by; [Direct]: none
 	TLS        TLS        `yaml:"tls"`
 	Audit      Audit      `yaml:"audit"`
+	Auth       AdminAuth  `yaml:"auth"`
 	Clients    []Client   `yaml:"clients"`
 	Sites      []Site     `yaml:"sites"`
 	CaptchaAI  CaptchaAI  `yaml:"captchaai"`
@@ -109,6 +110,29 @@ type Audit struct {
 
 // AuditStdout is the standard output.
 const AuditStdout = "stdout"
+
+// AdminAuth says who may use the admin API beside whoever holds the admin
+// token, and what signs the tokens of operators and clients.
+type AdminAuth struct {
+	Keys      []string   `yaml:"keys"` // PEM files, the first of which signs; none: made, and kept in the store
+	Operators []Operator `yaml:"operators"`
+}
+
+// Operator is one of them.
+type Operator struct {
+	Name     string `yaml:"name"`
+	Password string `yaml:"password"` // or a hash of it
+	Role     Role   `yaml:"role"`
+}
+
+// Role says what an operator may do.
+type Role string
+
+// The values of Role.
+const (
+	RoleOperator Role = "operator" // all
+	RoleViewer   Role = "viewer"   // look, and never at a value
+)
 
 // Client is one principal that may use the proxy.
 type Client struct {

@@ -19,6 +19,8 @@ var sections = []struct{ path, title, intro string }{
 	{"egress", "`egress`: where clients may go", "The proxy stands in a network that its clients may not be in. Addresses are judged after DNS, when a connection is made; what the operator wrote himself, in `origin.resolve` or as the address of a site, is not judged."},
 	{"tls", "`tls`: the proxy's own certificate", "For ports with `tls: true`. Certificate and key go together."},
 	{"audit", "`audit`: who did what", "For those who have to answer for the logins."},
+	{"auth", "`auth`: who may use the admin API", "Beside the admin token, for whoever can read the state directory."},
+	{"auth.operators[]", "`auth.operators`: operators by name", "A list."},
 	{"clients[]", "`clients`: who may use the proxy", "A list. Clients log in with the user name `NAME[-worker-ID][-session-ID]` and their password."},
 	{"sites[]", "`sites`: whose sessions are shared", "A list. No two sites share a name, a key or a pattern."},
 	{"sites[].origin", "`sites[].origin`: the site's servers", "How they are reached and verified."},

@@ -9,9 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
-	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -27,6 +25,7 @@ func (j *judge) all() {
 	j.authority()
 	j.pair("tls", j.c.TLS.Cert, j.c.TLS.Key)
 	j.egress()
+	j.adminAuth()
 	j.clients()
 	j.sites()
 	j.captchaAI()
@@ -37,9 +36,6 @@ var idGlob = regexp.MustCompile(`^[A-Za-z0-9._~*-]+$`)
 
 // missingFile is the remedy where a file can't be read.
 const missingFile = "make the file, or correct the path"
-
-// passwordRemedy is what to do about a hash that is not read.
-const passwordRemedy = "make one with sessionproxy operators add, or write the password itself, as ${NAME} or ${file:PATH}"
 
 const idForm = "1 to 64 of the characters A-Z a-z 0-9 . _ ~ -"
 
@@ -107,11 +103,7 @@ func (j *judge) clients() {
 			j.at(at+".name", "another client has this name too", "rename one")
 		}
 		seen[c.Name] = true
-		if strings.ContainsFunc(c.Password, unicode.IsControl) {
-			j.at(at+".password", "the password holds a control character, which no client can send", "take it out (RFC 7617, section 2)")
-		} else if _, err := password.Parse(c.Password); err != nil {
-			j.at(at+".password", err.Error(), passwordRemedy)
-		}
+		j.password(at+".password", c.Password)
 		for n, name := range c.Sites {
 			if !sites[name] && known {
 				j.at(fmt.Sprintf("%s.sites[%d]", at, n), "no site has this name", j.oneOf(name, sites))

@@ -55,6 +55,12 @@ var keys = []key{
 
 	{"audit.to", formFileOrStdout, AuditStdout, "Where the audit log goes: one line of JSON for each call of the admin API that changes or reveals something, each first use of a session by a worker, each refusal of what is not one's own. Names, never values. `SIGHUP` opens a file anew, as log rotation wants it."},
 
+	{"auth.keys", "[FILE]", "[]", "Private keys (Ed25519 in PEM, as `openssl genpkey -algorithm ed25519` makes them) for the tokens of operators and clients: the first signs, all are good. To rotate, put the new one first, and take the old one out a month later. Empty: they are made, renewed each month, and kept in the store, under a secret that the CA's key gives."},
+	{"auth.operators", "LIST", "[]", "Who may use the admin API by name and password, beside whoever has the admin token."},
+	{"auth.operators[].name", "NAME", required, "1 to 64 of `A-Z a-z 0-9 . _ ~ -`. Not `token`: so the audit log calls the admin token."},
+	{"auth.operators[].password", "PASSWORD", required, "As of a client. `sessionproxy operators add` asks for one and prints the whole entry."},
+	{"auth.operators[].role", "viewer | operator", "viewer", "`viewer` looks at everything but values, and changes nothing. `operator` may do all."},
+
 	{"clients", "LIST", "[]", "Who may use the proxy. Empty: anyone on loopback, under any name, and the proxy serves loopback only."},
 	{"clients[].name", "NAME", required, "1 to 64 of `A-Z a-z 0-9 . _ ~ -`. `-worker` and `-session` part a user name and stand in no name."},
 	{"clients[].password", "PASSWORD", required, "Its password, better as `${NAME}` or `${file:PATH}` than as it is; or a hash of it, argon2id (`$argon2id$…`) or bcrypt (`$2b$…`), as `sessionproxy operators add` and `htpasswd -nB` make them."},
@@ -131,8 +137,16 @@ var later = []struct {
 	{path: "tls.acme"},
 	{path: "tls.acme_ca"},
 	{path: "tls.http"},
-	{path: "auth"},
 	{path: "sites[].login"},
+	{path: "sites[].captcha[].type", value: regexp.MustCompile(`^auto$`), what: "the type auto", instead: "name the widget's type, sitekey and page"},
+	{path: "sites[].captcha[].method"},
+	{path: "sites[].captcha[].path"},
+	{path: "sites[].captcha[].field"},
+	{path: "sites[].captcha[].when"},
+	{path: "sites[].captcha[].solver"},
+	{path: "sites[].captcha[].prefetch"},
+	{path: "sites[].captcha[].max_wait"},
+	{path: "sites[].captcha[].on_failure"},
 }
 
 // notYet says why the key at a generic path, or its value, is refused. The
@@ -155,7 +169,7 @@ func notYet(path, value string) (message, remedy string) {
 // key, and a store's URL may hold a password, in its place or out of it.
 func holdsSecret(path, value string) bool {
 	switch path {
-	case "clients[].password", "sites[].headers", "captchaai.key",
+	case "clients[].password", "auth.operators[].password", "sites[].headers", "captchaai.key",
 		"upstreams[].proxies[]", "upstreams[].proxies[].url", "upstreams[].proxies[].username", "upstreams[].proxies[].password",
 		"upstreams[].check.url":
 		return true

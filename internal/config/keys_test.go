@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// writeKeys makes ca.pem and ca.key, an authority, and proxy.pem and
+// writeKeys makes signing.key, ca.pem and ca.key, an authority, and proxy.pem and
 // proxy.key, which sign nothing.
 func writeKeys(t *testing.T, dir string) {
 	t.Helper()
@@ -49,5 +50,16 @@ func writeKeys(t *testing.T, dir string) {
 				t.Fatal(err)
 			}
 		}
+	}
+	_, signing, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(signing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "signing.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

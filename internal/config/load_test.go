@@ -36,6 +36,7 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		Undeclared: Tunnel,
 		Egress:     Egress{Allow: []string{}, Deny: []string{}, Mode: EgressEnforce},
 		Audit:      Audit{To: AuditStdout},
+		Auth:       AdminAuth{Keys: []string{}, Operators: []Operator{}},
 		Clients:    []Client{},
 		CaptchaAI:  CaptchaAI{URL: "https://ocr.captchaai.com"},
 		Upstream:   Direct,
@@ -130,8 +131,10 @@ func TestTheFullExample(t *testing.T) {
 func fullExample(t *testing.T, dir string) string {
 	t.Helper()
 	writeKeys(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "browser.password"), []byte("from a file\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"browser.password", "vic.password"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("from a file\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {

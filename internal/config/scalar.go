@@ -110,7 +110,7 @@ func (d *decoder) word(text, path string, k key, fail func(message, remedy strin
 		}
 		fail(name+" is empty", remedy)
 	case k.form == formFileOrStdout && text == AuditStdout:
-	case k.form == formFile || k.form == formDir || k.form == formFileOrStdout:
+	case slices.Contains([]string{formFile, formDir, formFileOrStdout, "[" + formFile + "]"}, k.form):
 		if strings.HasPrefix(text, "~/") {
 			fail("~ is not your home directory here", "write ${HOME}"+text[1:])
 		}

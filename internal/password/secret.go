@@ -5,10 +5,12 @@
 package password
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -139,6 +141,14 @@ func (s Secret) Slow() bool { return !s.plain }
 
 // Same says whether both were read from the same text.
 func (s Secret) Same(t Secret) bool { return s.text == t.text }
+
+// Fingerprint is a text that tells the secret from others to whoever has key,
+// and nothing to anybody else.
+func (s Secret) Fingerprint(key []byte) string {
+	h := hmac.New(sha256.New, key)
+	h.Write(s.text[:])
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
 
 // Matches says whether the password is the one that was written down. It takes
 // the same time for every wrong one.

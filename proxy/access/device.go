@@ -1,0 +1,81 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Device is what an operator is logged in with.
+type Device struct {
+	ID       string
+	Operator string
+	Name     string // what it calls itself
+	Browser  bool   // by a cookie
+	From     string // its address at its last use
+	Created  time.Time
+	Used     time.Time
+	Expires  time.Time // unless it is used
+}
+
+// Devices lists what operators are logged in with, by operator and last use.
+func (a *Authority) Devices(ctx context.Context) ([]Device, error) {
+	var all []Device
+	for _, prefix := range []string{keyRefresh, keyBrowser} {
+		records, err := a.store.List(ctx, prefix)
+		if err != nil {
+			return nil, err
+		}
+		for key, value := range records {
+			var l login
+			if json.Unmarshal(value, &l) != nil {
+				continue
+			}
+			all = append(all, Device{strings.TrimPrefix(key, prefix), l.User, l.Device, prefix == keyBrowser, l.From, l.Created, l.Used, l.Expires})
+		}
+	}
+	slices.SortFunc(all, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Operator, b.Operator), b.Used.Compare(a.Used), cmp.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+// RevokeDevice logs a device out, with the access tokens that it has. One that
+// is not there is logged out, too.
+func (a *Authority) RevokeDevice(ctx context.Context, id string) error { return a.revoke(ctx, id) }
+
+// RevokeOperator logs out all of an operator's devices, and says how many.
+func (a *Authority) RevokeOperator(ctx context.Context, name string) (int, error) {
+	all, err := a.Devices(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, d := range all {
+		if d.Operator != name {
+			continue
+		}
+		if err := a.revoke(ctx, d.ID); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// revoke denies first: whatever comes between finds nothing to refresh with.
+func (a *Authority) revoke(ctx context.Context, id string) error {
+	if err := a.deny(ctx, id, a.now().Add(AccessLife)); err != nil {
+		return err
+	}
+	remove := func([]byte) ([]byte, time.Duration, error) { return nil, 0, nil }
+	for _, prefix := range []string{keyRefresh, keyBrowser} {
+		if err := a.change(ctx, prefix+id, remove); err != nil {
+			return err
+		}
+	}
+	return nil
+}
