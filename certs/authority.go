@@ -11,6 +11,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -109,4 +110,14 @@ func keyID(pub crypto.PublicKey) ([]byte, error) {
 
 func encodeCertificate(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// Secret returns 32 bytes that only the holder of the issuer's key can make,
+// another for each use: proxies with one CA have them without being told.
+func (a *Authority) Secret(use string) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("derive a secret from the CA's key: %w", err)
+	}
+	return hkdf.Key(sha256.New, der, nil, use, 32)
 }

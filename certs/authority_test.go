@@ -172,3 +172,28 @@ func serverConfig(a *Authority, name func(*tls.ClientHelloInfo) string) *tls.Con
 		},
 	}
 }
+
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var got [][]byte
+	for _, d := range []string{dir, dir, t.TempDir()} {
+		a, err := Open(d, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, use := range []string{"one", "two"} {
+			s, err := a.Secret(use)
+			if err != nil || len(s) != 32 {
+				t.Fatalf("%x, %v", s, err)
+			}
+			got = append(got, s)
+		}
+	}
+	if !bytes.Equal(got[0], got[2]) || !bytes.Equal(got[1], got[3]) {
+		t.Error("one CA has two secrets for one use")
+	}
+	if bytes.Equal(got[0], got[1]) || bytes.Equal(got[0], got[4]) {
+		t.Error("two uses, or two CAs, have one secret")
+	}
+}

@@ -62,6 +62,7 @@ type Proxy struct {
 	uses       *uses
 	alerts     *alerts
 	audit      *audit.Log
+	workers    workers
 	audited    *memory // what it has a line of
 	ids        ids
 	conns      *tracked    // hijacked connections
@@ -94,6 +95,7 @@ func New(o Options) (*Proxy, error) {
 		uses:       newUses(),
 		alerts:     newAlerts(o.Log),
 		audit:      o.Audit,
+		workers:    workers{all: map[workerName]*worker{}},
 		audited:    newMemory(),
 		ids:        newIDs(),
 		conns:      newTracked(),

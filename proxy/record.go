@@ -30,6 +30,7 @@ func (x *exchange) record() {
 		site = x.site.Name
 	}
 	x.p.metrics.exchange(x.site, x.mode, outcome, took, overhead)
+	x.p.workers.seen(x.id, x.site)
 	if x.ref != nil {
 		x.p.auditRefusal(x.id, x.id.from.String(), x.target.host, x.exchangeID(), x.ref)
 	}

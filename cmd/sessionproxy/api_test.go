@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -53,7 +54,7 @@ sites:
 		t.Fatal(err)
 	}
 	r := running{state: source.Flags.State, log: new(bytes.Buffer)}
-	i, err := openInstance(c, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	i, err := openInstance(c, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 
 	logs := newLogBuffer(stderr)
 	defer logs.close()
-	i, err := openInstance(c, slog.New(slog.NewTextHandler(logs, nil)))
+	i, err := openInstance(c, slog.New(slog.NewTextHandler(logs, nil)), logs)
 	if err != nil {
 		return err
 	}

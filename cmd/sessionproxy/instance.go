@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,7 +24,10 @@ import (
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/access"
+	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
+	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
 )
 
@@ -34,9 +39,14 @@ type instance struct {
 	authority *certs.Authority
 	store     *embedded.Store
 	proxy     *proxy.Proxy
+	audit     *audit.Log
+	grants    *filestore.Store
+	access    *access.Authority
+	events    *admin.Events
 	registry  *prometheus.Registry
 	reloadOK  prometheus.Gauge
-	current   atomic.Pointer[config.Config]   // in force, for the admin API
+	current   atomic.Pointer[config.Config] // in force, for the admin API
+	loaded    atomic.Pointer[loaded]
 	cert      atomic.Pointer[tls.Certificate] // in force, of the HTTPS proxy ports; nil without any
 
 	listeners []net.Listener // as config.Listen
@@ -46,19 +56,21 @@ type instance struct {
 	token     string
 }
 
-// openInstance makes the parts and binds the ports.
-func openInstance(c *config.Config, log *slog.Logger) (*instance, error) {
+// openInstance makes the parts and binds the ports. The audit log goes to stdout
+// where the configuration says so.
+func openInstance(c *config.Config, log *slog.Logger, stdout io.Writer) (*instance, error) {
 	i := &instance{config: c, log: log, registry: prometheus.NewRegistry()}
-	if err := i.open(); err != nil {
+	if err := i.open(stdout); err != nil {
 		i.close()
 		return nil, err
 	}
 	return i, nil
 }
 
-func (i *instance) open() (err error) {
+func (i *instance) open(stdout io.Writer) (err error) {
 	c := i.config
 	i.current.Store(c)
+	i.loaded.Store(&loaded{at: time.Now()})
 	if err := makeState(c.State); err != nil {
 		return err
 	}
@@ -77,8 +89,11 @@ func (i *instance) open() (err error) {
 	if n := i.store.Damaged(); n > 0 {
 		i.log.Warn("some sessions in the store can't be read and were set aside", "count", n)
 	}
+	if err := i.openAccess(stdout); err != nil {
+		return err
+	}
 	i.proxy, err = proxy.New(proxy.Options{
-		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
+		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry, Audit: i.audit,
 	})
 	if err != nil {
 		return err
@@ -183,7 +198,9 @@ func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
 		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store,
 		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
-		Sites: func() []config.Site { return i.current.Load().Sites }, Clients: i.clientNames, Upstreams: i.proxy.Upstreams(),
+		Access: i.access, Audit: i.audit, Events: i.events, Workers: i.workers, Config: i.loadedConfig,
+		Sites:   func() []config.Site { return i.current.Load().Sites },
+		Clients: func() []config.Client { return i.current.Load().Clients }, Upstreams: i.proxy.Upstreams(),
 		Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
@@ -231,6 +248,7 @@ func (i *instance) close() {
 			_ = ln.Close() // served ones are closed already
 		}
 	}
+	i.closeAccess()
 	if i.store != nil {
 		if err := i.store.Close(); err != nil {
 			i.log.Error("close store", "err", err)
@@ -252,15 +270,6 @@ func (i *instance) adminListeners() []admin.Listener {
 		ports = append(ports, admin.Listener{Addr: i.listeners[n].Addr().String(), TLS: l.TLS, Auth: l.Auth, Client: l.Client, Session: l.Session})
 	}
 	return ports
-}
-
-// clientNames are those of the declared clients, now.
-func (i *instance) clientNames() []string {
-	var names []string
-	for _, c := range i.current.Load().Clients {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 // caPath is the certificate that clients must trust.

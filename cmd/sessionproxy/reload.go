@@ -32,6 +32,7 @@ func (i *instance) reloadOnChange(ctx context.Context, source config.Source, loa
 		case <-ctx.Done():
 			return
 		case <-hangup:
+			i.reopenAudit()
 			loaded = stateOf(source.File)
 			i.reload(source)
 		case <-tick.C:
@@ -44,6 +45,13 @@ func (i *instance) reloadOnChange(ctx context.Context, source config.Source, loa
 			}
 			last = now
 		}
+	}
+}
+
+// reopenAudit lets go of a file that log rotation has moved away.
+func (i *instance) reopenAudit() {
+	if err := i.audit.Reopen(i.current.Load().Audit.To); err != nil {
+		i.log.Error("reload: the audit log goes on where it was", "err", err)
 	}
 }
 
@@ -76,23 +84,32 @@ func (i *instance) reload(source config.Source) {
 	if err == nil {
 		cert, err = i.portCertificate(next.TLS)
 	}
+	if err == nil && next.Audit != i.current.Load().Audit {
+		err = i.audit.Reopen(next.Audit.To)
+	}
 	if err == nil {
 		err = i.proxy.Reload(next)
+	}
+	if err == nil {
+		err = i.access.SetOperators(next.Auth.Operators)
 	}
 	i.reloaded(err == nil)
 	if err != nil {
 		i.log.Error("reload: the old configuration stays in force")
 		if faults, ok := errors.AsType[config.Faults](err); ok {
+			i.loaded.Store(&loaded{i.loaded.Load().at, faults})
 			for _, f := range faults {
 				i.log.Error("reload: fault", "where", f.Where, "line", f.Line, "fault", f.Message, "remedy", f.Remedy)
 			}
 		} else {
+			i.loaded.Store(&loaded{i.loaded.Load().at, config.Faults{{Where: source.File, Message: err.Error()}}})
 			i.log.Error("reload: fault", "err", err)
 		}
 		return
 	}
 	i.cert.Store(cert)
 	i.current.Store(next)
+	i.loaded.Store(&loaded{at: time.Now()})
 	if keys := i.config.NeedsRestart(next); len(keys) > 0 {
 		i.log.Warn("reload: some changes wait for a restart", "keys", strings.Join(keys, ", "))
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -45,7 +46,7 @@ func TestAReloadRenewsTheCertificateOfHTTPSPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, err := openInstance(c, slog.New(slog.DiscardHandler))
+	i, err := openInstance(c, slog.New(slog.DiscardHandler), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 	defer logs.close()
 	log := slog.New(slog.NewTextHandler(logs, nil))
 
-	i, err := openInstance(c, log)
+	i, err := openInstance(c, log, stdout)
 	if err != nil {
 		return err
 	}

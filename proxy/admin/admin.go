@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/access"
+	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// Options are the parts of the API. All but Hosts are needed.
+// Options are the parts of the API. All but Hosts and Audit are needed.
 type Options struct {
 	Token     string   // what the API asks for, see [Token]; with "" nobody gets in
 	Addr      string   // host:port that the listener is bound to
@@ -31,12 +33,17 @@ type Options struct {
 	Version   string     // of this program
 	Log       *slog.Logger
 	Upstreams *upstream.Pools
+	Access    *access.Authority
+	Audit     *audit.Log
+	Events    *Events
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
 	Sites   func() []config.Site                             // those declared now
-	Clients func() []string                                  // names of those declared now
+	Clients func() []config.Client                           // the same
 	Revoke  func(ctx context.Context, key session.Key) error // ends a session, and what of it is open
+	Workers func() []Worker                                  // that were seen last
+	Config  func() Config                                    // and its faults
 	// EachUse calls f with the last use of each session that was lately used
 	// through this process.
 	EachUse func(f func(key session.Key, at time.Time, client, worker string))
@@ -60,6 +67,11 @@ func New(o Options) http.Handler {
 		version:   o.Version,
 		log:       o.Log,
 		upstreams: o.Upstreams,
+		access:    o.Access,
+		audit:     o.Audit,
+		events:    o.Events,
+		workers:   o.Workers,
+		config:    o.Config,
 		sites:     o.Sites,
 		clients:   o.Clients,
 		revoke:    o.Revoke,
@@ -67,10 +79,30 @@ func New(o Options) http.Handler {
 		locate:    o.Locate,
 		explain:   o.Explain,
 	}
-	s.mux = newMux([]route{
+	s.mux = newMux(byRole(s.routes()))
+	return s
+}
+
+// routes is all that the API has.
+func (s *server) routes() []route {
+	return []route{
 		{http.MethodGet, "/ca.pem", s.caPEM},
 		{http.MethodGet, "/proxy.pac", s.proxyPAC},
+		{http.MethodPost, "/api/v1/login", s.login},
+		{http.MethodPost, "/api/v1/refresh", s.refresh},
+		{http.MethodPost, "/api/v1/logout", s.logout},
+		{http.MethodGet, "/api/v1/me", s.showMe},
+		{http.MethodGet, "/api/v1/devices", s.listDevices},
+		{http.MethodDelete, "/api/v1/devices/{id}", s.revokeDevice},
+		{http.MethodDelete, "/api/v1/operators/{name}/devices", s.revokeOperator},
+		{http.MethodGet, "/api/v1/access", s.listGrants},
+		{http.MethodPost, "/api/v1/access", s.issue},
+		{http.MethodDelete, "/api/v1/access/{id}", s.revokeGrant},
+		{http.MethodGet, "/api/v1/clients", s.listClients},
+		{http.MethodGet, "/api/v1/config", s.showConfig},
+		{http.MethodGet, "/api/v1/events", s.stream},
 		{http.MethodGet, "/api/v1/explain", s.explainURL},
+		{http.MethodGet, "/api/v1/openapi.json", s.showOpenAPI},
 		{http.MethodGet, "/api/v1/proxy", s.showProxy},
 		{http.MethodGet, "/api/v1/sessions", s.listSessions},
 		{http.MethodGet, "/api/v1/sessions/{site}/{session}", s.showSession},
@@ -87,13 +119,19 @@ func New(o Options) http.Handler {
 		{http.MethodDelete, "/api/v1/upstreams/{pool}/{upstream}", s.removeUpstream},
 		{http.MethodPost, "/api/v1/upstreams/{pool}/{upstream}/check", s.checkUpstream},
 		{http.MethodGet, "/api/v1/version", s.showVersion},
-	})
-	return s
+		{http.MethodGet, "/api/v1/workers", s.listWorkers},
+	}
 }
 
-// isOpen says which paths need no token: those that a client reads before it
-// can be given one.
-func isOpen(path string) bool { return path == "/ca.pem" || path == "/proxy.pac" }
+// isOpen says which paths need no proof: those that a client reads before it
+// can be given one, and those that give one.
+func isOpen(path string) bool {
+	switch path {
+	case "/ca.pem", "/proxy.pac", "/api/v1/login", "/api/v1/refresh":
+		return true
+	}
+	return false
+}
 
 type server struct {
 	token     [sha256.Size]byte // hashed, so that comparing takes the same time for every length
@@ -105,8 +143,14 @@ type server struct {
 	version   string
 	log       *slog.Logger
 	upstreams *upstream.Pools
+	access    *access.Authority
+	audit     *audit.Log
+	events    *Events
+	workers   func() []Worker
+	config    func() Config
+	strangers strangers
 	sites     func() []config.Site
-	clients   func() []string
+	clients   func() []config.Client
 	revoke    func(context.Context, session.Key) error
 	eachUse   func(func(key session.Key, at time.Time, client, worker string))
 	locate    func(*url.URL) (string, session.Setting, error)
@@ -118,19 +162,46 @@ type server struct {
 // page that rebound its name to our address never learns whether a token was
 // right, and without a token nobody learns which paths there are.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	harden(w.Header())
+	c, r := newCall(w, r)
+	harden(c.Header())
+	c.Header().Set("X-Exchange-Id", c.id)
+	defer s.writeDown(c, r)
+	if p := s.guard(c, r); p != nil {
+		p.write(c)
+		return
+	}
+	s.mux.ServeHTTP(c, r)
+}
+
+// guard says why a call goes no further, and whose it is where it does.
+func (s *server) guard(c *call, r *http.Request) *problem {
 	switch {
 	case !s.names.include(r.Host):
-		problem{http.StatusMisdirectedRequest, "unknown_host",
-			"This server does not answer to that name. Call it localhost or 127.0.0.1, with the port it listens on."}.write(w)
+		c.worth = true
+		return &problem{http.StatusMisdirectedRequest, "unknown_host",
+			"This server does not answer to that name. Call it localhost or 127.0.0.1, with the port it listens on."}
 	case isForeign(r):
-		problem{http.StatusForbidden, "foreign_origin",
-			"A page of another origin may not use this server. Open the address itself, or call it from a program."}.write(w)
-	case !isOpen(r.URL.Path) && !s.authorized(r):
-		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 6750 section 3
-		problem{http.StatusUnauthorized, "token",
-			"This needs the admin token. Send the content of admin.token, in the state directory, as: Authorization: Bearer TOKEN."}.write(w)
-	default:
-		s.mux.ServeHTTP(w, r)
+		c.worth = true
+		return &problem{http.StatusForbidden, "foreign_origin",
+			"A page of another origin may not use this server. Open the address itself, or call it from a program."}
+	case isOpen(r.URL.Path):
+		return nil
 	}
+	who, proof, err := s.authenticate(r)
+	switch {
+	case err != nil:
+		s.log.ErrorContext(r.Context(), "access store unavailable", "err", err)
+		return &problem{http.StatusServiceUnavailable, "store_unavailable", "The proxy can't tell now whether your session is good. Try again; its log has the cause."}
+	case who.Name == "":
+		c.worth = proof
+		c.Header().Set("WWW-Authenticate", "Bearer") // RFC 6750 section 3
+		return &problem{http.StatusUnauthorized, "token",
+			"This needs the admin token, or an operator's. Send the content of admin.token, in the state directory, or what POST /api/v1/login answers with, as: Authorization: Bearer TOKEN."}
+	case byCookie(r) && !saysWhose(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		c.worth = true
+		return &problem{http.StatusForbidden, "foreign_origin",
+			"Your browser does not say which page makes this request, and so it may be any. Use a newer one, or a program."}
+	}
+	c.who = who
+	return nil
 }

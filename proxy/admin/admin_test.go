@@ -28,13 +28,18 @@ type listing struct {
 func (l listing) List(context.Context, string) ([]session.Info, error) { return l.infos, l.err }
 
 func testOptions(t *testing.T) Options {
+	authority := newAuthority(t)
 	return Options{
 		Token:   testToken,
 		Addr:    "127.0.0.5:8081",
 		Hosts:   []string{"Proxy.example.com"},
 		Store:   listing{},
 		Sites:   func() []config.Site { return []config.Site{site(t, "shop", "shop.test", "shop.test", "*.shop.test")} },
-		Clients: func() []string { return nil },
+		Clients: func() []config.Client { return nil },
+		Access:  authority,
+		Events:  events(t, authority),
+		Workers: func() []Worker { return nil },
+		Config:  func() Config { return Config{Loaded: time.Now()} },
 		EachUse: func(func(session.Key, time.Time, string, string)) {},
 		CA:      []byte("-----BEGIN CERTIFICATE-----\n"),
 		Proxy:   Listener{Addr: "127.0.0.1:8080"},

@@ -25,14 +25,12 @@ type problem struct {
 }
 
 func (p problem) write(w http.ResponseWriter) {
+	if c, ok := w.(*call); ok {
+		c.code = p.code
+	}
 	// Without a type it is "about:blank", whose title is the status phrase
 	// (RFC 9457 section 4.2.1).
-	writeJSON(w, p.status, "application/problem+json", struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-		Code   string `json:"code"`
-	}{http.StatusText(p.status), p.status, p.detail, p.code})
+	writeJSON(w, p.status, "application/problem+json", Problem{http.StatusText(p.status), p.status, p.code, p.detail})
 }
 
 // writeJSON answers with v, which is always of a type that JSON can hold.

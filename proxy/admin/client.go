@@ -23,6 +23,7 @@ type Client struct {
 // Problem is an answer that is no success. What is no answer of the API has no
 // Code.
 type Problem struct {
+	Title  string `json:"title"` // the status in words
 	Status int    `json:"status"`
 	Code   string `json:"code"`
 	Detail string `json:"detail"`

@@ -65,14 +65,18 @@ func isForeign(r *http.Request) bool {
 	return false
 }
 
-// authorized says whether r brings the token (RFC 6750 section 2.1).
-func (s *server) authorized(r *http.Request) bool {
-	fields := r.Header["Authorization"]
+// bearer reads a token (RFC 6750 section 2.1).
+func bearer(fields []string) (token string, ok bool) {
 	if len(fields) != 1 {
-		return false
+		return "", false
 	}
 	scheme, token, _ := strings.Cut(fields[0], " ")
 	token = strings.TrimLeft(token, " ") // RFC 9110 section 11.4 lets more than one space part them
+	return token, strings.EqualFold(scheme, "Bearer") && token != ""
+}
+
+// isToken says whether it is the admin token.
+func (s *server) isToken(token string) bool {
 	sum := sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && token != "" && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
 }

@@ -27,8 +27,11 @@ type Listener struct {
 
 // showProxy is GET /api/v1/proxy.
 func (s *server) showProxy(w http.ResponseWriter, _ *http.Request) {
-	clients := append([]string{}, s.clients()...) // never null
-	writeJSON(w, http.StatusOK, "application/json", Proxy{s.listeners, clients, Fingerprint(s.ca)})
+	clients := []string{} // never null
+	for _, c := range s.clients() {
+		clients = append(clients, c.Name)
+	}
+	writeJSON(w, http.StatusOK, "application/json", Proxy{append([]Listener{}, s.listeners...), clients, Fingerprint(s.ca)})
 }
 
 // Fingerprint is [Proxy].CASHA256 of the first certificate in pemData, and ""

@@ -17,7 +17,7 @@ func TestProxy(t *testing.T) {
 		{Addr: "0.0.0.0:8443", TLS: true, Auth: config.AuthAsk},
 		{Addr: "127.0.0.1:8091", Auth: config.AuthNone, Client: "crawler", Session: "qa1"},
 	}
-	o.Clients = func() []string { return []string{"crawler", "qa"} }
+	o.Clients = func() []config.Client { return []config.Client{{Name: "crawler"}, {Name: "qa"}} }
 	// The digest is FIPS 180-2's own example, of "abc".
 	want := `{"listeners":[` +
 		`{"addr":"127.0.0.1:8080","tls":false,"auth":"none","client":"","session":""},` +

@@ -27,13 +27,14 @@ const value = "THEVALUE"
 // road is the API of a proxy that is there: its store, its rules and its log.
 type road struct {
 	http.Handler
-	store session.Store
-	log   bytes.Buffer
+	store  session.Store
+	log    bytes.Buffer
+	routes []route
 }
 
 // newRoad declares the sites shop, of shop.test and all below it but
 // bank.shop.test, and bank, of the latter.
-func newRoad(t *testing.T) *road {
+func newRoad(t *testing.T, change ...func(*Options)) *road {
 	t.Helper()
 	r := new(road)
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -62,7 +63,11 @@ func newRoad(t *testing.T) *road {
 	o := testOptions(t)
 	o.Store, o.Log = store, log
 	o.Sites, o.Revoke, o.EachUse, o.Locate, o.Explain = func() []config.Site { return c.Sites }, p.Revoke, p.EachUse, p.Locate, p.Explain
+	for _, f := range change {
+		f(&o)
+	}
 	r.Handler = New(o)
+	r.routes = r.Handler.(*server).routes()
 	return r
 }
 

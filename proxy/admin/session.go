@@ -149,5 +149,5 @@ func (s *server) end(w http.ResponseWriter, r *http.Request, done string, end fu
 
 // changed logs what an operator did, never a value.
 func (s *server) changed(ctx context.Context, done, site string, key session.Key, more ...any) {
-	s.log.InfoContext(ctx, done, append([]any{"by", "token", "site", site, "session", key.ID}, more...)...)
+	s.log.InfoContext(ctx, done, append([]any{"by", name(ctx), "site", site, "session", key.ID}, more...)...)
 }

@@ -58,8 +58,8 @@ func holding(t *testing.T, p *upstream.Pool, o upstream.Owner) *upstream.Lease {
 	return l
 }
 
-// call is ask with a JSON body, whose answer must be of type T.
-func call[T any](t *testing.T, h http.Handler, method, path, body string) (v T) {
+// fetch is ask with a JSON body, whose answer must be of type T.
+func fetch[T any](t *testing.T, h http.Handler, method, path, body string) (v T) {
 	t.Helper()
 	w := ask(h, method, path, sending(body))
 	if w.Code != http.StatusOK {
@@ -95,7 +95,7 @@ func TestUpstreamsAreListedWithoutTheirCredentials(t *testing.T) {
 	if strings.Contains(w.Body.String(), "hunter2") || strings.Contains(w.Body.String(), "ana") {
 		t.Errorf("credentials are shown: %s", w.Body)
 	}
-	list := call[Upstreams](t, api, "GET", "/api/v1/upstreams", "").Upstreams
+	list := fetch[Upstreams](t, api, "GET", "/api/v1/upstreams", "").Upstreams
 	if len(list) != 2 || list[0].ID == list[1].ID {
 		t.Fatalf("listed: %+v", list)
 	}
@@ -116,16 +116,16 @@ func TestUpstreamsAreListedWithoutTheirCredentials(t *testing.T) {
 func TestUpstreamsAreAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	api, _, logged := leasing(t, 1, "http://10.0.0.1:3128")
-	added := call[Upstream](t, api, "POST", "/api/v1/upstreams/eu", `{"url": "socks5://10.0.0.2", "username": "ana:b", "password": "hunter2%"}`)
+	added := fetch[Upstream](t, api, "POST", "/api/v1/upstreams/eu", `{"url": "socks5://10.0.0.2", "username": "ana:b", "password": "hunter2%"}`)
 	if added.URL != "socks5://10.0.0.2:1080" || added.Source != "added" {
 		t.Errorf("added as %+v", added)
 	}
-	call[Upstream](t, api, "DELETE", "/api/v1/upstreams/eu/10.0.0.1:3128", "")
-	list := call[Upstreams](t, api, "GET", "/api/v1/upstreams", "").Upstreams
+	fetch[Upstream](t, api, "DELETE", "/api/v1/upstreams/eu/10.0.0.1:3128", "")
+	list := fetch[Upstreams](t, api, "GET", "/api/v1/upstreams", "").Upstreams
 	if got := urls(list); !slices.Equal(got, []string{"socks5://10.0.0.2:1080"}) {
 		t.Errorf("listed: %v", got)
 	}
-	call[Upstream](t, api, "DELETE", "/api/v1/upstreams/eu/"+added.ID, "")
+	fetch[Upstream](t, api, "DELETE", "/api/v1/upstreams/eu/"+added.ID, "")
 	if strings.Contains(logged.String(), "hunter2") || strings.Count(logged.String(), "upstream removed") != 2 {
 		t.Errorf("logged: %s", logged)
 	}
@@ -136,7 +136,7 @@ func TestALeaseIsReleased(t *testing.T) {
 	api, p, _ := leasing(t, 1, "http://10.0.0.1:3128", "http://10.0.0.2:3128")
 	owner := upstream.Worker("crawler", "w1")
 	first := holding(t, p, owner)
-	released := call[Released](t, api, "POST", "/api/v1/upstreams/eu/release", `{"owner": "worker:crawler/w1"}`)
+	released := fetch[Released](t, api, "POST", "/api/v1/upstreams/eu/release", `{"owner": "worker:crawler/w1"}`)
 	if len(released.Leases) != 1 {
 		t.Errorf("released: %+v", released)
 	}
@@ -152,7 +152,7 @@ func TestALeaseIsReleased(t *testing.T) {
 		}
 	}
 	at := first.Exit().Upstream().Addr()
-	if got := call[Released](t, api, "POST", "/api/v1/upstreams/eu/release", `{"upstream": "`+at+`"}`); len(got.Leases) != 1 {
+	if got := fetch[Released](t, api, "POST", "/api/v1/upstreams/eu/release", `{"upstream": "`+at+`"}`); len(got.Leases) != 1 {
 		t.Errorf("released by the upstream: %+v", got)
 	}
 }
@@ -165,17 +165,17 @@ func TestAnUpstreamThatNobodyUsesIsChecked(t *testing.T) {
 	}
 	defer ln.Close()
 	api, p, _ := leasing(t, 1, "http://"+ln.Addr().String(), "http://127.0.0.1:1")
-	if c := call[Checked](t, api, "POST", "/api/v1/upstreams/eu/"+ln.Addr().String()+"/check", ""); c.Result != "ok" || c.Error != "" {
+	if c := fetch[Checked](t, api, "POST", "/api/v1/upstreams/eu/"+ln.Addr().String()+"/check", ""); c.Result != "ok" || c.Error != "" {
 		t.Errorf("the one that is there: %+v", c)
 	}
-	if c := call[Checked](t, api, "POST", "/api/v1/upstreams/eu/127.0.0.1:1/check", ""); c.Result != "failed" || !strings.Contains(c.Error, "dial") {
+	if c := fetch[Checked](t, api, "POST", "/api/v1/upstreams/eu/127.0.0.1:1/check", ""); c.Result != "failed" || !strings.Contains(c.Error, "dial") {
 		t.Errorf("the one that is not: %+v", c)
 	}
 	holding(t, p, upstream.Client("crawler")) // the other rests
-	if c := call[Checked](t, api, "POST", "/api/v1/upstreams/eu/"+ln.Addr().String()+"/check", ""); c.Result != "in_use" {
+	if c := fetch[Checked](t, api, "POST", "/api/v1/upstreams/eu/"+ln.Addr().String()+"/check", ""); c.Result != "in_use" {
 		t.Errorf("the one in use: %+v", c)
 	}
-	list := call[Upstreams](t, api, "GET", "/api/v1/upstreams", "").Upstreams
+	list := fetch[Upstreams](t, api, "GET", "/api/v1/upstreams", "").Upstreams
 	if i := slices.IndexFunc(list, func(u Upstream) bool { return u.State == "resting" }); i < 0 || list[i].Reason != "check" || list[i].Rests.IsZero() {
 		t.Errorf("listed: %+v", list)
 	}

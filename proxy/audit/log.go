@@ -38,6 +38,7 @@ type Log struct {
 	closed  bool
 
 	mu   sync.Mutex // guards what follows
+	tee  func(line []byte)
 	out  io.Writer
 	file *os.File // out, or nil
 }
@@ -89,6 +90,13 @@ func (l *Log) Reopen(to string) error {
 	return nil
 }
 
+// Tee calls f with each line that was written. It must not wait.
+func (l *Log) Tee(f func(line []byte)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tee = f
+}
+
 // Write takes an event. Its time is now.
 func (l *Log) Write(e Event) {
 	if l == nil {
@@ -126,7 +134,11 @@ func (l *Log) run() {
 	for line := range l.lines {
 		l.mu.Lock()
 		_, err := l.out.Write(line)
+		tee := l.tee
 		l.mu.Unlock()
+		if tee != nil {
+			tee(line)
+		}
 		if err != nil {
 			l.lost.Inc()
 		}

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/proxy/access"
+)
+
+// Events spreads the lines of the audit logs of all proxies to whoever listens
+// on any of them. It is safe for concurrent use. Make it with NewEvents.
+type Events struct {
+	access *access.Authority
+	queue  chan string
+	quit   chan struct{}
+	done   chan struct{}
+
+	mu        sync.Mutex // guards listeners
+	listeners map[chan string]struct{}
+}
+
+// Bounds. What is too slow loses events, and never holds anybody up.
+const (
+	maxQueue     = 256
+	maxListeners = 64
+	publishTime  = 250 * time.Millisecond
+	topicEvent   = "event"
+)
+
+// NewEvents begins to spread, until Close.
+func NewEvents(a *access.Authority) *Events {
+	e := &Events{
+		access: a, queue: make(chan string, maxQueue), quit: make(chan struct{}), done: make(chan struct{}),
+		listeners: map[chan string]struct{}{},
+	}
+	a.Watch(e.hear)
+	go e.run()
+	return e
+}
+
+// Tell takes one line of this proxy's audit log. It does not wait.
+func (e *Events) Tell(line []byte) {
+	select {
+	case e.queue <- string(bytes.TrimSpace(line)):
+	default:
+	}
+}
+
+func (e *Events) run() {
+	defer close(e.done)
+	for {
+		select {
+		case <-e.quit:
+			return
+		case line := <-e.queue:
+			ctx, cancel := context.WithTimeout(context.Background(), publishTime)
+			m := access.Message{Topic: topicEvent, Body: line}
+			if e.access.Publish(ctx, m) != nil {
+				e.hear(m) // those who listen here hear it all the same
+			}
+			cancel()
+		}
+	}
+}
+
+func (e *Events) hear(m access.Message) {
+	if m.Topic != topicEvent {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for l := range e.listeners {
+		select {
+		case l <- m.Body:
+		default:
+		}
+	}
+}
+
+// listen returns a channel of lines, nil where too many listen already.
+func (e *Events) listen() (lines chan string, stop func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.listeners) >= maxListeners {
+		return nil, func() {}
+	}
+	lines = make(chan string, maxQueue)
+	e.listeners[lines] = struct{}{}
+	return lines, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.listeners, lines)
+	}
+}
+
+// Close stops spreading.
+func (e *Events) Close() {
+	close(e.quit)
+	<-e.done
+}
+
+// beat is how often a silent stream shows that it lives, and its listener's
+// proof is looked at again.
+const beat = 15 * time.Second
+
+// stream is GET /api/v1/events: server-sent events, each one line of an audit
+// log, from now on.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	lines, stop := s.events.listen()
+	defer stop()
+	if lines == nil {
+		problem{http.StatusServiceUnavailable, "too_many_listeners", "As many listen to this proxy's events as can. Ask another proxy."}.write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	answer := http.NewResponseController(w)
+	send := func(text string) bool {
+		_ = answer.SetWriteDeadline(time.Now().Add(beat)) // only of the tests' recorder it is an error
+		_, err := w.Write([]byte(text))
+		return err == nil && answer.Flush() == nil
+	}
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	ok := send(": events of all proxies, from now on\n\n")
+	for ok {
+		select {
+		case <-r.Context().Done():
+			return
+		case line := <-lines:
+			ok = send("event: audit\ndata: " + line + "\n\n")
+		case <-tick.C:
+			who, _, err := s.authenticate(r)
+			ok = err == nil && who.Name != "" && send(": still here\n\n")
+		}
+	}
+}
