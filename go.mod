@@ -3,6 +3,7 @@ module github.com/sessionproxy/sessionproxy
 go 1.26.0
 
 require (
+	github.com/andybalholm/cascadia v1.3.5 // CSS selectors: what a login recipe takes from a page
 	github.com/elazarl/goproxy v1.9.4 // the engine: CONNECT dispatch and the hook chain; pinned, 1.9.3's leaf keys can be guessed
 	github.com/goccy/go-yaml v1.19.2 // strict YAML whose errors know line and column
 	github.com/golang-jwt/jwt/v5 v5.3.1 // access tokens: signed, and never by what they say themselves

@@ -167,6 +167,7 @@ type Site struct {
 	Origin  Origin            `yaml:"origin"`
 	Cookies Cookies           `yaml:"cookies"`
 	Headers map[string]string `yaml:"headers"` // by canonical name, set on every request
+	Login   *Login            `yaml:"login"`   // nil: nothing is known of the site's login
 	Captcha []Captcha         `yaml:"captcha"`
 
 	Upstream string   `yaml:"upstream"` // as that of Config, which it has by default

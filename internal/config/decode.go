@@ -79,8 +79,16 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	if n = d.resolve(n, path); n == nil {
 		return
 	}
-	if s, ok := v.Addr().Interface().(*Store); ok {
-		v = reflect.ValueOf(&s.URL).Elem()
+	switch p := v.Addr().Interface().(type) {
+	case *Store:
+		v = reflect.ValueOf(&p.URL).Elem()
+	case *JSON:
+		p.Value = d.json(n, path, k)
+		return
+	}
+	if v.Kind() == reflect.Pointer { // a part that may be left out as a whole
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
 	}
 	_, isList := n.(*ast.SequenceNode)
 	if p, ok := v.Addr().Interface().(*Proxy); ok && !isList && !isMapping(n) {
@@ -159,7 +167,7 @@ func isScalar(v reflect.Value) bool {
 
 // isStruct says whether a type has keys.
 func isStruct(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]() && t != reflect.TypeFor[JSON]()
 }
 
 // example is a list of mappings: its default, or one entry where that has none.

@@ -28,6 +28,7 @@ var sections = []struct{ path, title, intro string }{
 	{"sites[].captcha[]", "`sites[].captcha`: widgets that tokens are solved for", "A list; each entry is one widget. This release keeps tokens ready, and solves them by `sessionproxy captcha warm`; it does not fill forms yet."},
 	{"captchaai", "`captchaai`: who solves", "An account at CaptchaAI. Its threads are shared by all proxies."},
 	{"upstreams[]", "`upstreams`: proxies to leave by", "A mapping; each entry is one pool."},
+	{"sites[].login", "`sites[].login`: one logs in for all", "May be left out. [login.md](login.md) has it in words, and a block for each of some frameworks."},
 }
 
 func TestDocs(t *testing.T) {
@@ -144,6 +145,9 @@ func TestKeysAreTheFields(t *testing.T) {
 	walk = func(path string, typ reflect.Type) {
 		for name, field := range fields(reflect.New(typ).Elem()) {
 			sub, typ := join(path, name), field.Type()
+			if typ.Kind() == reflect.Pointer {
+				typ = typ.Elem()
+			}
 			item := typ
 			many := typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map
 			if many {

@@ -12,7 +12,10 @@ import (
 var update = flag.Bool("update", false, "write golden files and docs/configuration.md anew")
 
 // environment is what the tests' configurations see.
-var environment = map[string]string{"CRAWLER_PASSWORD": "hunter2", "CAPTCHA_KEY": "hunter2hunter2hunter2hunter2hunt", "EMPTY": ""}
+var environment = map[string]string{
+	"CRAWLER_PASSWORD": "hunter2", "CAPTCHA_KEY": "hunter2hunter2hunter2hunter2hunt", "EMPTY": "",
+	"SHOP_PASSWORD": "hunter3", "SHOP_TOTP": "JBSW Y3DP EHPK 3PXP",
+}
 
 func lookup(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {

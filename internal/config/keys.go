@@ -89,6 +89,33 @@ var keys = []key{
 	{"sites[].cookies.deliver", "BOOL", "true", "`false`: shared cookies that the site sets are not passed on to clients (deletions are)."},
 	{"sites[].cookies.protect_logout", "[GLOB]", `["*/logout*", "*/signout*", "*/sign_out*", "*/logoff*", "*action=logout*"]`, "Requests whose path and query, in lower case, match one leave without any shared cookie, so that one client cannot log out all. `[]` switches it off."},
 	{"sites[].headers", "{NAME: VALUE}", "{}", "Header fields that are set on every request of the site, those that foreign pages cause included. Not those that the proxy answers for, nor those that tell whose request it is, such as `Origin`, `Referer` and `Sec-Fetch-*`."},
+	{"sites[].login.request.method", "METHOD", "POST", "The request by which clients log in: its method."},
+	{"sites[].login.request.host", "HOST", "", "Its host, where others of the site have the path too. Without it every host counts."},
+	{"sites[].login.request.path", "PATH", required, "Its path, without the query; `*` stands for any run of characters."},
+	{"sites[].login.ignore", "[GLOB]", "[]", "More fields, of the query and of the body, in which two login requests may differ and be the same login. Built in: `csrf_token`, `_csrf`, `csrfmiddlewaretoken`, `authenticity_token`, `_token`, `__RequestVerificationToken` and the fields of captchas."},
+	{"sites[].login.logged_out.status", "[STATUS]", "[]", "A reply with one of these statuses shows a session that is logged out. So does one with any of the following signs."},
+	{"sites[].login.logged_out.redirect", "GLOB", "", "A redirect to a URL, in full, that matches. Requests for such a URL itself show nothing: it is the login's page."},
+	{"sites[].login.logged_out.cookie", "COOKIE", "", "The reply deletes this cookie."},
+	{"sites[].login.logged_out.body", "TEXT", "", "An HTML page holds this text, within its first 256 KiB."},
+	{"sites[].login.logged_in.status", "[STATUS]", "[]", "A reply to the login request with one of these statuses, and with all of the following signs that are given, shows that it succeeded. Without any, one of 2xx or 3xx that is not `logged_out` does."},
+	{"sites[].login.logged_in.redirect", "GLOB", "", "A redirect to a URL, in full, that matches."},
+	{"sites[].login.logged_in.cookie", "COOKIE", "", "The reply sets this cookie."},
+	{"sites[].login.logged_in.body", "TEXT", "", "An HTML page holds this text, within its first 256 KiB."},
+	{"sites[].login.wait", "DURATION", "30s", "How long a client waits for another's login."},
+	{"sites[].login.on_timeout", "proceed | fail", "proceed", "What becomes of it then. `proceed`: the one that has waited longest logs in, one at a time. `fail`: 503 `login_wait`."},
+	{"sites[].login.recipe", "LIST", "[]", "The steps by which the proxy logs in by itself, once a reply has shown that the session is logged out."},
+	{"sites[].login.recipe[].get", "URL", "", "A page to fetch: a path on `https://KEY`, or a URL on a host of the site. A step has this or `post`."},
+	{"sites[].login.recipe[].post", "URL", "", "Where to send a form or a JSON document."},
+	{"sites[].login.recipe[].form", "{FIELD: TEXT}", "{}", "The form's fields. In texts, `{user}`, `{password}` and `{totp}` stand for what the account has, `{name}` for what an earlier step took."},
+	{"sites[].login.recipe[].json", "VALUE", "", "The JSON document, written as YAML."},
+	{"sites[].login.recipe[].headers", "{NAME: TEXT}", "{}", "More header fields of this request."},
+	{"sites[].login.recipe[].take", "{NAME: FROM}", "{}", "What to take from the reply: a CSS selector (the element's `value` or `content`, else its text), `header:NAME`, `cookie:NAME` or `json:PATH`, such as `json:data.token`."},
+	{"sites[].login.accounts", "LIST", "[]", "The accounts that the recipe logs in with, one a session."},
+	{"sites[].login.accounts[].id", "ID", "default", "The session."},
+	{"sites[].login.accounts[].user", "TEXT", required, "The user's name."},
+	{"sites[].login.accounts[].password", "PASSWORD", required, "`${NAME}` or `${file:PATH}`: a password itself is refused here."},
+	{"sites[].login.accounts[].totp", "SECRET", "", "The secret of one-time codes (RFC 6238), in base32, as `${NAME}` or `${file:PATH}`."},
+
 	{"sites[].captcha", "LIST", "[]", "Widgets of the site that tokens can be had for, by `captcha warm`, or kept ready. It needs `captchaai.key`, but for sitekeys that are published for tests."},
 	{"sites[].captcha[].type", "TYPE", required, "`recaptcha_v2`, `recaptcha_v2_invisible`, `recaptcha_v3`, each of them with `_enterprise` after it, or `turnstile`."},
 	{"sites[].captcha[].sitekey", "SITEKEY", required, "The widget's key, as the page has it in `data-sitekey`, or in `api.js?render=`."},
@@ -137,7 +164,6 @@ var later = []struct {
 	{path: "tls.acme"},
 	{path: "tls.acme_ca"},
 	{path: "tls.http"},
-	{path: "sites[].login"},
 	{path: "sites[].captcha[].type", value: regexp.MustCompile(`^auto$`), what: "the type auto", instead: "name the widget's type, sitekey and page"},
 	{path: "sites[].captcha[].method"},
 	{path: "sites[].captcha[].path"},
@@ -170,6 +196,8 @@ func notYet(path, value string) (message, remedy string) {
 func holdsSecret(path, value string) bool {
 	switch path {
 	case "clients[].password", "auth.operators[].password", "sites[].headers", "captchaai.key",
+		"sites[].login.accounts[].password", "sites[].login.accounts[].totp",
+		"sites[].login.recipe[].form", "sites[].login.recipe[].json", "sites[].login.recipe[].headers",
 		"upstreams[].proxies[]", "upstreams[].proxies[].url", "upstreams[].proxies[].username", "upstreams[].proxies[].password",
 		"upstreams[].check.url":
 		return true
@@ -178,6 +206,15 @@ func holdsSecret(path, value string) bool {
 	}
 	return false
 }
+
+// fromOutside says whether the value at the generic path never stands in the
+// file itself: what logs in to a site is worth more than the sessions here.
+func fromOutside(path string) bool {
+	return path == "sites[].login.accounts[].password" || path == "sites[].login.accounts[].totp"
+}
+
+// outside is a value that is one variable or one file.
+var outside = regexp.MustCompile(`^\$\{[^}]+\}$`)
 
 // describe returns the description of the key at a generic path. An item of a
 // list or map is described with it.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -22,6 +23,11 @@ func (d *decoder) text(n ast.Node, path string, k key) (string, bool) {
 	}
 	if !holdsSecret(k.path, text) {
 		d.src.harmless[n.GetToken()] = true
+	}
+	if fromOutside(k.path) && !outside.MatchString(text) {
+		name := lastName(k.path)
+		d.add(placeOf(n), path, "the "+name+" itself stands here", fmt.Sprintf(`keep it out of this file: write %s: "${NAME}", or %[1]s: "${file:PATH}"`, name))
+		return "", false
 	}
 	text, message, remedy := d.expand(text)
 	if message != "" {
@@ -125,4 +131,46 @@ func (d *decoder) word(text, path string, k key, fail func(message, remedy strin
 		fail(fmt.Sprintf("%s must be %s", name, strings.Join(choices, " or ")), remedy)
 	}
 	return text
+}
+
+// json reads any value that JSON has, with variables put in.
+func (d *decoder) json(n ast.Node, path string, k key) any {
+	n = d.resolve(n, path)
+	d.places[path] = placeOf(n)
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return d.object(n.Values, path, k)
+	case *ast.MappingValueNode:
+		return d.object([]*ast.MappingValueNode{n}, path, k)
+	case *ast.SequenceNode:
+		list := make([]any, len(n.Values))
+		for i, item := range n.Values {
+			list[i] = d.json(item, fmt.Sprintf("%s[%d]", path, i), k)
+		}
+		return list
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.IntegerNode:
+		return json.Number(n.GetToken().Value)
+	case *ast.NullNode, nil:
+		return nil
+	}
+	text, _ := d.text(n, path, k)
+	return text
+}
+
+func (d *decoder) object(entries []*ast.MappingValueNode, path string, k key) any {
+	object := make(map[string]any, len(entries))
+	for _, e := range entries {
+		name, ok := d.name(e, path)
+		if !ok {
+			continue
+		}
+		if _, again := object[name]; again {
+			d.add(placeOf(e.Key), join(path, name), fmt.Sprintf("%s stands twice", name), "remove one")
+			continue
+		}
+		object[name] = d.json(e.Value, join(path, name), k)
+	}
+	return object
 }

@@ -49,6 +49,7 @@ func (j *judge) sites() {
 		}
 		j.headers(at+".headers", s)
 		j.captchas(at+".captcha", *s)
+		j.login(at+".login", s)
 	}
 }
 
