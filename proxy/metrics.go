@@ -100,6 +100,8 @@ func (c *siteCounts) capture(o session.Outcome, deletes bool) {
 		kind = "late"
 	case o == session.Revoked:
 		kind = "revoked"
+	case o == session.Guarded:
+		kind = "guarded"
 	case o == session.Evicted:
 		kind = "evicted"
 	case deletes:

@@ -16,8 +16,15 @@ type Update struct {
 
 	// Timid: where late, it sets nothing. For redirects and 4xx replies of
 	// sites that declare no login, whose Set-Cookie is often the fresh
-	// anonymous session of a client that was logged out.
+	// anonymous session of a client that was logged out. Where a login is
+	// declared, LoggedOut says so.
 	Timid bool
+
+	// LoggedOut: the reply shows that the site takes the session for logged
+	// out. It changes no cookie that comes from a login (see [Cookie.Login]):
+	// what it sets is the anonymous session that such clients get, and the
+	// site may err, or know a stale value only.
+	LoggedOut bool
 
 	// Insecure: the reply came over plain http. It may not set or delete
 	// what overlays a Secure cookie (RFC 6265bis section 5.7, step 17).
@@ -46,6 +53,7 @@ const (
 	Evicted                  // set, but a limit pushed it out at once
 	Overlays                 // refused: an insecure reply, and the jar has a Secure cookie there
 	Invalid                  // refused: no Set-Cookie line could set it
+	Guarded                  // refused: a logged-out reply may not change what comes from a login
 )
 
 // Limits of a jar. RFC 6265bis section 6.1 asks for at least 50 cookies a
@@ -63,8 +71,8 @@ const (
 // Expires count from it. Where nothing changed it returns j itself.
 //
 // A late change never deletes, and sets only where the present value (or mark)
-// is ByReply, and u is not Timid. A change whose Base is below the floor is
-// refused. Limits: 180 cookies a registrable domain, 3000 a jar; expired ones
+// is ByReply and comes from no login since Base, and u is not Timid. A change
+// whose Base is below the floor is refused. Limits: 180 cookies a registrable domain, 3000 a jar; expired ones
 // go first, then insecure ones, then the least recently used (RFC 6265bis
 // section 5.7).
 //
@@ -144,6 +152,8 @@ func (e *edit) one(c Cookie) Outcome {
 		return Unchanged
 	case e.late(at, mark, deletes), guessed && e.lateFor(c.Name):
 		return Late
+	case e.LoggedOut && at >= 0 && e.next.cookies[at].Login > 0:
+		return Guarded
 	case e.Insecure && e.overlays(&c, now):
 		return Overlays
 	}
@@ -164,11 +174,17 @@ func (e *edit) one(c Cookie) Outcome {
 	if deletes {
 		return Changed
 	}
-	c.Version, c.Writer, c.Created, c.Used = v, e.Writer, now, now
+	c.Version, c.Writer, c.Created, c.Used, c.Login = v, e.Writer, now, now, 0
+	if e.Writer != ByReply {
+		c.Login = v
+	}
 	if at >= 0 {
 		have := &e.next.cookies[at]
-		if e.Writer == ByReply && c.Value == have.Value {
-			c.Writer = have.Writer // whoever gave the value; a reply only renews it
+		if e.Writer == ByReply {
+			c.Login = have.Login
+			if c.Value == have.Value {
+				c.Writer = have.Writer // whoever gave the value; a reply only renews it
+			}
 		}
 		c.Created = have.Created
 		*have = c
@@ -182,11 +198,12 @@ func (e *edit) one(c Cookie) Outcome {
 // late says whether the cookie of this identity, or its mark, changed since
 // the request left, and may not be overwritten.
 func (e *edit) late(at, mark int, deletes bool) bool {
-	var version int64
+	var version, login int64
 	var writer Writer
 	switch {
 	case at >= 0:
-		version, writer = e.next.cookies[at].Version, e.next.cookies[at].Writer
+		have := &e.next.cookies[at]
+		version, writer, login = have.Version, have.Writer, have.Login
 	case mark >= 0:
 		version, writer = e.next.marks[mark].Version, e.next.marks[mark].Writer
 	}
@@ -194,7 +211,7 @@ func (e *edit) late(at, mark int, deletes bool) bool {
 	if version <= e.Base || version > e.from.version {
 		return false
 	}
-	return deletes || e.Timid || writer != ByReply
+	return deletes || e.Timid || writer != ByReply || login > e.Base
 }
 
 // guessed says whether the jar has other cookies of c's name that a worker wrote,
@@ -239,8 +256,9 @@ func (e *edit) repeats(have, c *Cookie, now time.Time) bool {
 		have.SameSite != c.SameSite || have.Priority != c.Priority {
 		return false
 	}
-	// A login that keeps the session's value still makes it a login's.
-	if have.Writer == ByReply && e.Writer != ByReply && e.Writer != ByWorker {
+	// A login that keeps the session's value still makes it a new login's, and
+	// an import or an operator makes a reply's value theirs.
+	if e.Writer == ByLogin || e.Writer == ByRecipe || have.Writer == ByReply && e.Writer != ByReply && e.Writer != ByWorker {
 		return false
 	}
 	if have.Expires.IsZero() || c.Expires.IsZero() {

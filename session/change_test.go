@@ -63,6 +63,8 @@ func TestLateReplies(t *testing.T) {
 		{"a late reply may set what a reply deleted", Update{}, "sid=; Max-Age=0", Update{}, "sid=2", Changed, []string{"sid=2"}},
 		{"unless it is timid", Update{}, "sid=; Max-Age=0", Update{Timid: true}, "sid=2", Late, nil},
 		{"but not what the operator deleted", Update{Base: Latest, Writer: ByOperator}, "sid=; Max-Age=0", Update{}, "sid=2", Late, nil},
+		{"a late logged-out reply leaves a login alone", Update{Writer: ByLogin}, "sid=1", Update{LoggedOut: true}, "sid=2", Late, []string{"sid=1"}},
+		{"and sets what replies set", Update{}, "sid=1", Update{LoggedOut: true}, "sid=2", Changed, []string{"sid=2"}},
 		{"another cookie is another matter", Update{Writer: ByLogin}, "sid=1", Update{}, "lang=en", Changed, []string{"sid=1", "lang=en"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,6 +98,11 @@ func TestRepliesInTime(t *testing.T) {
 		{"a reply replaces a login's cookie", ByLogin, Update{}, "sid=2", Changed, []string{"sid=2"}},
 		{"a reply deletes a login's cookie", ByLogin, Update{}, "sid=; Max-Age=0", Changed, nil},
 		{"a timid reply sets", ByReply, Update{Timid: true}, "sid=2", Changed, []string{"sid=2"}},
+		{"a logged-out reply leaves a login's cookie", ByLogin, Update{LoggedOut: true}, "sid=2", Guarded, []string{"sid=1"}},
+		{"and does not delete it", ByRecipe, Update{LoggedOut: true}, "sid=; Max-Age=0", Guarded, []string{"sid=1"}},
+		{"it repeats it", ByImport, Update{LoggedOut: true}, "sid=1", Unchanged, []string{"sid=1"}},
+		{"it replaces what replies set", ByReply, Update{LoggedOut: true}, "sid=2", Changed, []string{"sid=2"}},
+		{"and sets what is not there", ByLogin, Update{LoggedOut: true}, "state=2", Changed, []string{"sid=1", "state=2"}},
 		{"what was never there is not deleted", ByReply, Update{}, "gone=; Max-Age=0", Unchanged, []string{"sid=1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,6 +111,29 @@ func TestRepliesInTime(t *testing.T) {
 			tt.u.Base = h.jar.Version()
 			h.want("change", h.apply(tt.u, tt.line), tt.want, tt.pairs...)
 		})
+	}
+}
+
+// A site gives a login's session new values as it goes. They are the login's
+// still: to a logged-out reply, and to a reply that left before the login.
+func TestALoginSurvivesItsRenewals(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.apply(Update{}, "sid=anonymous")
+	before := h.jar.Version()
+	h.want("the login", h.apply(Update{Base: before, Writer: ByLogin}, "sid=1"), Changed, "sid=1")
+	login := h.jar.Login()
+	h.want("a renewal", h.apply(Update{Base: h.jar.Version()}, "sid=2"), Changed, "sid=2")
+	if h.jar.Login() != login || h.jar.Renewed() != h.jar.Version() || h.jar.Cookies()[0].Writer != ByReply {
+		t.Errorf("login %d, renewed %d of %d; want login %d, renewed just now", h.jar.Login(), h.jar.Renewed(), h.jar.Version(), login)
+	}
+	h.want("a reply that left before the login", h.apply(Update{Base: before}, "sid=anonymous2"), Late, "sid=2")
+	h.want("a logged-out reply", h.apply(Update{Base: h.jar.Version(), LoggedOut: true}, "sid=anonymous3"), Guarded, "sid=2")
+	h.want("a reply that left after the login", h.apply(Update{Base: login}, "sid=3"), Changed, "sid=3")
+	h.want("the next login", h.apply(Update{Base: h.jar.Version(), Writer: ByRecipe}, "sid=4"), Changed, "sid=4")
+	h.want("one that keeps the value", h.apply(Update{Base: h.jar.Version(), Writer: ByLogin}, "sid=4"), Changed, "sid=4")
+	if h.jar.Login() != h.jar.Version() {
+		t.Errorf("login %d, want %d", h.jar.Login(), h.jar.Version())
 	}
 }
 
@@ -258,7 +288,7 @@ func TestALoginThatKeepsTheValueTakesItOver(t *testing.T) {
 	left := h.jar.Version()
 	h.want("login", h.apply(Update{Base: left, Writer: ByLogin}, "sid=1"), Changed, "sid=1")
 	h.want("late reply", h.apply(Update{Base: left}, "sid=0"), Late, "sid=1")
-	h.want("login again", h.apply(Update{Base: h.jar.Version(), Writer: ByLogin}, "sid=1"), Unchanged, "sid=1")
+	h.want("login again", h.apply(Update{Base: h.jar.Version(), Writer: ByLogin}, "sid=1"), Changed, "sid=1")
 }
 
 func TestInsecureRepliesLeaveSecureCookiesAlone(t *testing.T) {

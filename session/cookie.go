@@ -56,6 +56,11 @@ type Cookie struct {
 
 	Version int64 // of the change that set it: microseconds of the store's clock, always rising
 	Writer  Writer
+
+	// Login is the version of the last change that was no reply's: of the
+	// login, import or other writer that the cookie comes from. Sites give
+	// a session new values as it goes, and those keep it. 0: replies alone.
+	Login int64
 }
 
 // Identity is what makes two cookies the same one: a new cookie replaces a

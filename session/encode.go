@@ -17,6 +17,7 @@ const (
 	flagHTTPOnly
 	flagPartitioned
 	flagExpires
+	flagLogin
 )
 
 var errEncoding = errors.New("not an encoded jar")
@@ -115,9 +116,12 @@ func (m *Mark) UnmarshalBinary(b []byte) error {
 
 func appendCookie(b []byte, c *Cookie) []byte {
 	flags := flagIf(flagHostOnly, c.HostOnly) | flagIf(flagSecure, c.Secure) | flagIf(flagHTTPOnly, c.HTTPOnly) |
-		flagIf(flagPartitioned, c.Partitioned) | flagIf(flagExpires, !c.Expires.IsZero())
+		flagIf(flagPartitioned, c.Partitioned) | flagIf(flagExpires, !c.Expires.IsZero()) | flagIf(flagLogin, c.Login != 0)
 	b = append(b, flags, byte(c.SameSite), byte(c.Writer))
 	b = binary.AppendVarint(b, c.Version)
+	if c.Login != 0 {
+		b = binary.AppendVarint(b, c.Login)
+	}
 	if !c.Expires.IsZero() {
 		b = appendTime(b, c.Expires)
 	}
@@ -222,6 +226,9 @@ func (d *decoder) cookie() Cookie {
 		SameSite:    SameSite(d.byte()),
 		Writer:      Writer(d.byte()),
 		Version:     d.varint(),
+	}
+	if flags&flagLogin != 0 {
+		c.Login = d.varint()
 	}
 	if flags&flagExpires != 0 {
 		c.Expires = d.time()

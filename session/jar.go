@@ -59,6 +59,29 @@ func (j *Jar) Cookies() []Cookie { return j.cookies }
 // the one it left with.
 func (j *Jar) Version() int64 { return j.version }
 
+// Login is the version of the last login whose cookies the jar holds (see
+// [Cookie.Login]), or 0.
+func (j *Jar) Login() int64 {
+	var last int64
+	for i := range j.cookies {
+		last = max(last, j.cookies[i].Login)
+	}
+	return last
+}
+
+// Renewed is the version of the last change of a cookie that comes from a
+// login, or 0. A request that left before it carried an older state of the
+// session, and its reply says nothing of this one.
+func (j *Jar) Renewed() int64 {
+	var last int64
+	for i := range j.cookies {
+		if j.cookies[i].Login > 0 {
+			last = max(last, j.cookies[i].Version)
+		}
+	}
+	return last
+}
+
 // Floor is the version of the last revocation, or 0. A reply to a request that
 // left with a lower version is neither captured nor are its shared cookies
 // delivered.

@@ -374,7 +374,7 @@ func (m *merger) fit(pieces []piece) []piece {
 	return pieces
 }
 
-func (c *Cookie) ofLogin() bool { return c.Writer == ByLogin || c.Writer == ByRecipe }
+func (c *Cookie) ofLogin() bool { return c.Login > 0 }
 
 func headerLen(pieces []piece) int {
 	n := max(0, len(pieces)-1) * len(separator)

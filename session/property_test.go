@@ -40,11 +40,13 @@ func (w *world) leave(rt *rapid.T) {
 	proxy := rapid.IntRange(0, 1).Draw(rt, "proxy")
 	e := &exchange{base: w.snapshots[proxy].Version()}
 	e.u.Base = e.base
-	switch rapid.IntRange(0, 3).Draw(rt, "reply") {
+	switch rapid.IntRange(0, 4).Draw(rt, "reply") {
 	case 0:
 		e.u.Writer = ByLogin
 	case 1:
 		e.u.Timid = true
+	case 2:
+		e.u.LoggedOut = true
 	}
 	var lines []string
 	for _, name := range rapid.SampledFrom([][]string{{"sid"}, {"cart"}, {"sid", "cart"}}).Draw(rt, "names") {
@@ -95,16 +97,22 @@ func (w *world) arrive(rt *rapid.T) {
 func (w *world) judge(rt *rapid.T, e *exchange, o Outcome, c Cookie, had, got *Cookie) {
 	deletes := c.Expired(microTime(w.stored.nextVersion(w.clock)))
 	late := had != nil && had.Version > e.base
+	login := late && (had.Writer == ByLogin || had.Login > e.base) // it left before the login
+	guarded := e.u.LoggedOut && had != nil && had.Login > 0
 	switch {
 	case e.base < w.stored.Floor():
 		if o != Revoked {
 			rt.Fatalf("left with %d, below the floor %d: outcome %d", e.base, w.stored.Floor(), o)
 		}
-	case late && (deletes || had.Writer == ByLogin) && (got == nil || got.Value != had.Value):
+	case (late && deletes || login) && (got == nil || got.Value != had.Value):
 		rt.Fatalf("left with %d, and %+v became %+v", e.base, had, got)
+	case guarded && (got == nil || *got != *had):
+		rt.Fatalf("a logged-out reply made %+v of the login's %+v", got, had)
+	case o == Guarded && !guarded:
+		rt.Fatalf("a reply to %+v is guarded against: %+v", had, e.u)
 	case o == Late && !late && !w.marked(c.Name, e.base):
 		rt.Fatalf("left with %d, is late for nothing, and was lost: %+v, jar %+v", e.base, c, had)
-	case o == Late && late && !deletes && !e.u.Timid && had.Writer != ByLogin:
+	case o == Late && late && !deletes && !e.u.Timid && !login:
 		rt.Fatalf("left with %d, comes last, and was lost: %+v, jar %+v", e.base, c, had)
 	case o == Changed && !deletes && (got == nil || got.Value != c.Value):
 		rt.Fatalf("set %+v, got %+v", c, got)
@@ -164,8 +172,9 @@ func (w *world) check(rt *rapid.T) {
 
 // Over any interleaving of clients and two proxies with stale snapshots and
 // wrong clocks: a reply that left before a login neither deletes nor replaces
-// it, what was revoked never comes back by a request that left before, and
-// nothing else is lost.
+// it, nor what the site has made of it since; a logged-out one does neither
+// whenever it left; what was revoked never comes back by a request that left
+// before; and nothing else is lost.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

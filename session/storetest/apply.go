@@ -107,6 +107,19 @@ var applying = []test{
 			}
 		}
 	}},
+	{"a logged-out reply leaves what comes from a login", func(f fixture) {
+		f.set(shop, cookie("lang", "en"))
+		f.apply(shop, by(session.ByLogin, cookie("sid", "1")), hourly)
+		login := f.load(shop).Login()
+		f.set(shop, cookie("sid", "2")) // as sites renew it
+		if jar := f.load(shop); login == 0 || jar.Login() != login || jar.Renewed() != jar.Version() {
+			f.Errorf("login %d, then %d; renewed at %d of %d", login, jar.Login(), jar.Renewed(), jar.Version())
+		}
+		u := reply(f.leave(shop), cookie("sid", "anonymous"), gone("sid"), cookie("lang", "de"))
+		u.LoggedOut = true
+		f.wantOutcomes(shop, u, session.Guarded, session.Guarded, session.Changed)
+		f.wantJar(shop, "lang=de; sid=2")
+	}},
 	{"a late reply deletes nothing", func(f fixture) {
 		f.set(shop, cookie("sid", "old"))
 		left := f.leave(shop)
@@ -220,7 +233,7 @@ func wantCookies(f fixture, key session.Key, want []session.Cookie) {
 		if !got.Expires.Equal(w.Expires) {
 			f.Errorf("cookie %q expires %v, want %v", w.Name, got.Expires, w.Expires)
 		}
-		w.Expires, w.Created, w.Used, w.Version, w.Writer = got.Expires, got.Created, got.Used, got.Version, got.Writer
+		w.Expires, w.Created, w.Used, w.Version, w.Writer, w.Login = got.Expires, got.Created, got.Used, got.Version, got.Writer, got.Login
 		if got != w {
 			f.Errorf("cookie %+v, want %+v", got, w)
 		}
