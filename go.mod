@@ -3,10 +3,12 @@ module github.com/sessionproxy/sessionproxy
 go 1.26.0
 
 require (
+	github.com/andybalholm/brotli v1.3.0 // reads pages that are packed so, to see whether they show a login form
 	github.com/andybalholm/cascadia v1.3.5 // CSS selectors: what a login recipe takes from a page
 	github.com/elazarl/goproxy v1.9.4 // the engine: CONNECT dispatch and the hook chain; pinned, 1.9.3's leaf keys can be guessed
 	github.com/goccy/go-yaml v1.19.2 // strict YAML whose errors know line and column
 	github.com/golang-jwt/jwt/v5 v5.3.1 // access tokens: signed, and never by what they say themselves
+	github.com/klauspost/compress v1.20.4 // the same for zstd
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: single, Sentinel and Cluster, scripts, and the pushes of client-side tracking
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests are scripts

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -28,6 +29,9 @@ func (x *exchange) capture(resp *http.Response) {
 	}
 	now := time.Now()
 	shared, private := x.parse(resp, lines, now)
+	if x.overtaken {
+		shared = nil
+	}
 	switch {
 	case x.site.Cookies.Capture && x.whose != session.Cross && x.id.writes():
 		// At once, so that a store that commits in groups does so once.
@@ -88,11 +92,15 @@ func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar
 	u := session.Update{
 		Base:   base.Version(),
 		Writer: session.ByReply,
-		// No login is declared for any site, so nothing tells a new session
-		// from the anonymous one of a client that was logged out.
-		Timid:    resp.StatusCode >= 300 && resp.StatusCode < 500,
-		Insecure: !x.target.secure,
-		Cookies:  make([]session.Cookie, len(set)),
+		// Where no login is declared, nothing tells a new session from the
+		// anonymous one of a client that was logged out.
+		Timid:     x.site.login == nil && resp.StatusCode >= 300 && resp.StatusCode < 500,
+		LoggedOut: x.judged.Verdict == login.Out && key == x.key,
+		Insecure:  !x.target.secure,
+		Cookies:   make([]session.Cookie, len(set)),
+	}
+	if x.logsIn && x.judged.Verdict == login.In && key == x.key {
+		u.Writer = session.ByLogin
 	}
 	for i := range set {
 		u.Cookies[i] = set[i].Cookie
@@ -113,6 +121,27 @@ func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar
 		}
 	}
 	return changed
+}
+
+// adopt makes the cookies that a login request left with those of a login,
+// where its reply has set none: some sites keep the session's name over a login.
+func (x *exchange) adopt(r *http.Request) {
+	if x.load(x.key).Login() > x.jar.Version() {
+		return
+	}
+	u := session.Update{Base: x.jar.Version(), Writer: session.ByLogin, Insecure: !x.target.secure}
+	for _, v := range x.jar.Explain(session.Request{
+		Host: x.target.host, Path: cookiePath(r), Secure: x.target.secure, Now: time.Now(),
+	}, x.site.policy) {
+		if v.Sent {
+			u.Cookies = append(u.Cookies, *v.Cookie)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x), storeLimit)
+	defer cancel()
+	if _, _, err := x.p.store.Apply(ctx, x.key, u, x.site.life); err != nil {
+		x.p.storeFailed("apply", err)
+	}
 }
 
 // withhold removes the lines that the client may not have: those of a revoked

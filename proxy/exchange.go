@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -43,6 +44,8 @@ type exchange struct {
 	browser bool         // the client is one: it keeps its private cookies itself
 	jar     *session.Jar // that the last try left with; never nil where the session is in use
 	private *session.Jar // the worker's own; nil for browsers
+	logsIn  bool         // a login request, of a client that may log in
+	turn    *login.Turn  // its turn; nil: it passes on its own
 	http11  bool         // the client speaks HTTP/1.1 or later
 	expects bool         // it waits for a 100 in HTTP/1.1
 	upgrade string       // the Upgrade field of the request, then of a 101
@@ -50,6 +53,12 @@ type exchange struct {
 	leased    *upstream.Lease // in use; nil where the request leaves directly, and before
 	exit      *upstream.Exit  // of the last lease
 	forwarded bool            // it went to the exit as it is, see forwards
+
+	judged    login.Judgment // what the reply shows of the session
+	overtaken bool           // a later turn was granted: the reply to this login sets nothing
+	renewed   bool           // sent again, since the session had moved on
+	relogged  bool           // sent again, after a login of the proxy's own
+	shared    bool           // answered with another's login
 
 	upload *upload // the request's body; nil where it has none
 	relay  relay
@@ -95,6 +104,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 	defer x.release()
 	defer x.record()
 	defer x.contain(w, r)
+	defer x.endTurn(login.Result{Why: "it got no answer"})
 	if r.ContentLength != 0 {
 		x.upload = takeUpload(w, r, m)
 	}
@@ -156,7 +166,7 @@ func (x *exchange) enter(r *http.Request) *http.Response {
 	if x.inUse() {
 		x.p.uses.note(x.key, x.id, x.start)
 	}
-	return nil
+	return x.enterLogin(r)
 }
 
 // refuse ends the exchange with an answer of our own.

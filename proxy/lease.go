@@ -36,13 +36,17 @@ func (ro route) owner(id *identity, s *site) upstream.Owner {
 	case ro.affinity == config.ByClient:
 		return upstream.Client(id.name)
 	case ro.affinity == config.BySession && id.session != session.NoneID:
-		key := session.Key{Site: s.Key, ID: id.session}
-		if key.ID == session.DefaultID {
-			key.ID = ""
-		}
-		return upstream.Session(key.Site, key.ID)
+		return sessionOwner(session.Key{Site: s.Key, ID: id.session})
 	}
 	return upstream.Worker(id.name, id.worker)
+}
+
+// sessionOwner owns what all who use a session share.
+func sessionOwner(key session.Key) upstream.Owner {
+	if key.ID == session.DefaultID {
+		key.ID = ""
+	}
+	return upstream.Session(key.Site, key.ID)
 }
 
 // take returns the lease that a request leaves by; nil where it leaves directly.

@@ -20,6 +20,7 @@ type metrics struct {
 	injected         *prometheus.CounterVec
 	captured         *prometheus.CounterVec
 	refused          *prometheus.CounterVec
+	logins           *prometheus.CounterVec
 	storeErrors      *prometheus.CounterVec
 	leaseWait        prometheus.Histogram
 	upstreamFailures *prometheus.CounterVec
@@ -52,6 +53,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sessionproxy_cookies_captured_total", Help: "Set-Cookie lines that belong to sessions, by what became of them."}, []string{"site", "kind"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_cookies_refused_total", Help: "Cookies that were not stored, as no browser would either, or not sent for the size of the header, by reason."}, []string{"reason"}),
+		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_logins_total", Help: "Login requests by what came of them (in, out, unknown; shared: answered with another's; waited: in vain), and the proxy's own (recipe_in, recipe_failed)."}, []string{"site", "outcome"}),
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_store_errors_total", Help: "Calls of the session store that failed."}, []string{"op"}),
 		leaseWait: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -63,7 +66,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_auth_failures_total", Help: "Credentials of clients that were refused, by reason."}, []string{"reason"}),
 	}
-	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.storeErrors,
+	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.logins, m.storeErrors,
 		m.leaseWait, m.upstreamFailures, m.egress, m.authFailures)
 	m.none = m.site("")
 	return m
@@ -89,6 +92,9 @@ func (m *metrics) exchange(s *site, mo mode, outcome string, took, overhead time
 		c.overhead.Observe(overhead.Seconds())
 	}
 }
+
+// login counts a login request, or a recipe.
+func (c *siteCounts) login(outcome string) { c.m.logins.WithLabelValues(c.name, outcome).Inc() }
 
 // capture counts what became of a session's Set-Cookie line.
 func (c *siteCounts) capture(o session.Outcome, deletes bool) {

@@ -18,6 +18,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -28,11 +29,12 @@ type CertSource interface {
 	Leaf(ctx context.Context, host string) (*tls.Certificate, error)
 }
 
-// Options are the parts a Proxy is made of. All but Audit, Timeouts and Leases
-// are needed.
+// Options are the parts a Proxy is made of. All but Audit, Timeouts, Leases and
+// Locks are needed.
 type Options struct {
 	Config   *config.Config
 	Store    session.Store
+	Locks    login.Locks // shared with the other proxies; nil: there are none
 	Certs    CertSource
 	CA       []byte // PEM of the authority behind Certs, given out at sessionproxy.internal
 	Log      *slog.Logger
@@ -57,6 +59,10 @@ type Proxy struct {
 	upstreams  *upstream.Pools
 	browsers   *memory // clients, with their User-Agent, that have sent Fetch metadata
 	keepers    *memory // workers that keep private cookies of a name themselves
+	turns      *login.Turns
+	verdicts   *login.Verdicts
+	recipes    *recipes
+	held       atomic.Int64 // requests that wait for a login
 	passwords  *password.Verifier
 	preflights *memory // requests of pages that follow without credentials
 	uses       *uses
@@ -90,6 +96,9 @@ func New(o Options) (*Proxy, error) {
 		timeouts:   o.Timeouts.withDefaults(),
 		browsers:   newMemory(),
 		keepers:    newMemory(),
+		turns:      login.NewTurns(o.Locks, o.Log),
+		verdicts:   login.NewVerdicts(),
+		recipes:    newRecipes(),
 		passwords:  password.NewVerifier(),
 		preflights: newMemory(),
 		uses:       newUses(),
@@ -215,6 +224,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	}
 	p.conns.close()
 	p.innerDone.Wait()
+	p.recipes.close()
 	p.upstreams.Close(ctx)
 	p.pool.close()
 	p.alerts.close()

@@ -18,8 +18,19 @@ import (
 // error: a failure is an answer of ours.
 func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
 	resp, ref := x.tries(r)
+	for ref == nil && x.tells(r) {
+		if x.judged = x.judge(r, resp); !x.retries(r, x.judged) {
+			break
+		}
+		x.drop(resp)
+		resp, ref = x.tries(r)
+	}
 	if ref == nil {
-		x.capture(resp)
+		if x.logsIn {
+			x.loggedIn(r, resp)
+		} else {
+			x.capture(resp)
+		}
 		x.notePreflight(r, resp)
 		resp, ref = x.hide(r, resp)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/egress"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -38,6 +39,7 @@ type site struct {
 	policy *session.Policy
 	life   session.Life
 	origin *origin
+	login  *login.Rules   // nil: none is declared
 	pool   *upstream.Pool // nil: directly
 	counts *siteCounts
 }
@@ -79,6 +81,9 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 			policy: session.NewPolicy(cs.Cookies.Share, cs.Cookies.Private, cs.Cookies.Precedence == config.ClientWins),
 			life:   session.Life{Idle: cs.Cookies.TTL, Max: cs.Cookies.MaxAge},
 			counts: m.site(cs.Name),
+		}
+		if cs.Login != nil {
+			s.login = login.New(cs.Login, cs.Key)
 		}
 		var err error
 		if s.origin, err = openOrigin(cs.Origin, old.originLike(cs.Name)); err != nil {

@@ -55,6 +55,10 @@ func NewPolicy(share, private []string, clientWins bool) *Policy {
 	return p
 }
 
+// OneBrowser is the policy of a client that keeps all its cookies itself, and
+// shares none of them.
+func OneBrowser() *Policy { return &Policy{share: compile([]string{"*"}), private: new(globs)} }
+
 // Shared says whether cookies of this name belong to the session rather than
 // to one worker or nobody.
 func (p *Policy) Shared(name string) bool { return p.share.match(name) && !p.private.match(name) }

@@ -109,7 +109,7 @@ var keys = []key{
 	{"sites[].login.recipe[].form", "{FIELD: TEXT}", "{}", "The form's fields. In texts, `{user}`, `{password}` and `{totp}` stand for what the account has, `{name}` for what an earlier step took."},
 	{"sites[].login.recipe[].json", "VALUE", "", "The JSON document, written as YAML."},
 	{"sites[].login.recipe[].headers", "{NAME: TEXT}", "{}", "More header fields of this request."},
-	{"sites[].login.recipe[].take", "{NAME: FROM}", "{}", "What to take from the reply: a CSS selector (the element's `value` or `content`, else its text), `header:NAME`, `cookie:NAME` or `json:PATH`, such as `json:data.token`."},
+	{"sites[].login.recipe[].take", "{NAME: FROM}", "{}", "What to take from the reply: a CSS selector (the element's `value`, `content`, `action` or `href`, else its text), `header:NAME`, `cookie:NAME` or `json:PATH`, such as `json:data.token`."},
 	{"sites[].login.accounts", "LIST", "[]", "The accounts that the recipe logs in with, one a session."},
 	{"sites[].login.accounts[].id", "ID", "default", "The session."},
 	{"sites[].login.accounts[].user", "TEXT", required, "The user's name."},
@@ -128,7 +128,7 @@ var keys = []key{
 	{"captchaai.url", "URL", "https://ocr.captchaai.com", "Where the service is. Off loopback by https, since each call holds the key."},
 	{"captchaai.threads", "N | auto", "auto", "How many tasks all proxies together may have open at the service. `auto`: as many threads as the account's plan has."},
 	{"sites[].upstream", "direct | POOL", "", "The pool that the site's traffic leaves by. The default is the top level's."},
-	{"sites[].affinity", "worker | client | session", "worker", "Who owns a lease: each worker of a client has an upstream of its own, or the client with all its workers, or all who use a session."},
+	{"sites[].affinity", "worker | client | session", "", "Who owns a lease: each worker of a client has an upstream of its own, or the client with all its workers, or all who use a session. The default is `session` for a site with `login`, since sites look at where a session comes from, else `worker`."},
 
 	{"upstreams", "{NAME: POOL}", "{}", "Pools of upstream proxies, by name. Each owner leases one upstream of its pool, and all its traffic leaves by that. Names hold `A-Z a-z 0-9 _ -`."},
 	{"upstreams[].proxies", "LIST", "[]", "The upstreams: `http://`, `https://` and `socks5://` URLs with user name and password, percent-encoded, or mappings. They look up the names of targets. A pool without any has `discover`."},

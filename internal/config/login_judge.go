@@ -195,6 +195,9 @@ func (j *judge) stepURL(at string, s *Site, to string) {
 		}
 		return
 	}
+	if strings.HasPrefix(to, "{") {
+		return // taken from a page: known when it is
+	}
 	u, err := url.Parse(to)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil {
 		j.at(at, "this is neither a path nor a URL", "write /login, or https://HOST/login")

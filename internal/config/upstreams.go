@@ -85,6 +85,13 @@ func (j *judge) upstreams() {
 	j.leavesBy("upstream", j.c.Upstream, known)
 	for i := range j.c.Sites {
 		s, at := &j.c.Sites[i], fmt.Sprintf("sites[%d]", i)
+		switch {
+		case s.Affinity != "":
+		case s.Login != nil:
+			s.Affinity = BySession
+		default:
+			s.Affinity = ByWorker
+		}
 		if s.Upstream == "" {
 			s.Upstream = j.c.Upstream
 			continue

@@ -54,14 +54,15 @@ var arrows = map[string][]string{
 	"proxy":   {"session", "captcha", "internal/config", "internal/password"},
 	// internal: config knows host names, widgets and upstreams, trust knows roots, and clientenv tells the programs of
 	// others of a proxy that it asks; the rest are tools of tests, the demo and the bench.
-	"internal/config":    {"session", "captcha", "proxy/upstream", "internal/password"},
-	"internal/password":  {},
-	"internal/trust":     {},
-	"internal/clientenv": {"internal/trust", "internal/config", "proxy/admin", "session"},
-	"internal/shop":      {},
-	"internal/bench":     {},
-	"internal/redistest": {},
-	"internal/world":     {"session", "certs", "proxy", "internal/config"},
+	"internal/config":     {"session", "captcha", "proxy/upstream", "internal/password"},
+	"internal/password":   {},
+	"internal/trust":      {},
+	"internal/clientenv":  {"internal/trust", "internal/config", "proxy/admin", "session"},
+	"internal/shop":       {},
+	"internal/loginsites": {},
+	"internal/bench":      {},
+	"internal/redistest":  {},
+	"internal/world":      {"session", "certs", "proxy", "internal/config"},
 }
 
 func TestImportArrows(t *testing.T) {

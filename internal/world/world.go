@@ -17,6 +17,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
@@ -42,6 +43,8 @@ type Options struct {
 	Leases func() upstream.Ledger
 	// Store wraps the embedded store.
 	Store func(session.Store) session.Store
+	// Locks are those of all the world's proxies. Nil: each has its own.
+	Locks login.Locks
 	// Faulty worlds may log errors, and leave connections to the origin:
 	// either fails the test otherwise.
 	Faulty bool
@@ -108,7 +111,7 @@ func (w *World) AddProxy() *Proxy {
 	w.t.Helper()
 	l := w.options.Listen
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
-	o := proxy.Options{Config: w.config, Store: w.store, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts}
+	o := proxy.Options{Config: w.config, Store: w.store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts}
 	if w.options.Leases != nil {
 		o.Leases = w.options.Leases()
 	}

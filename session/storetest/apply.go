@@ -118,7 +118,7 @@ var applying = []test{
 		u := reply(f.leave(shop), cookie("sid", "anonymous"), gone("sid"), cookie("lang", "de"))
 		u.LoggedOut = true
 		f.wantOutcomes(shop, u, session.Guarded, session.Guarded, session.Changed)
-		f.wantJar(shop, "lang=de; sid=2")
+		f.wantJar(shop, "lang=de sid=2")
 	}},
 	{"a late reply deletes nothing", func(f fixture) {
 		f.set(shop, cookie("sid", "old"))

@@ -1,0 +1,103 @@
+package login
+
+import (
+	"context"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// Login is one login of a session: by requests with one fingerprint, or by a
+// recipe. Two logins with other credentials do not wait for each other.
+type Login struct {
+	Key  session.Key // shared
+	Name string      // in hexadecimal digits; it depends on a password and is not shown
+}
+
+// Ask is how a turn is asked for.
+type Ask struct {
+	Login
+	Holder string        // of the turn, if it is granted: unique
+	Waited time.Duration // until now
+
+	// Overdue is how long a turn may last before who waits gets the next.
+	// Zero: as long as its holder lives.
+	Overdue time.Duration
+
+	// Guest: where a worker of another program has the session's lock, this
+	// may be that worker's own request, so one goes to the site.
+	Guest bool
+
+	// Force: log in, whatever came of the last turn.
+	Force bool
+}
+
+// State says what became of an Ask.
+type State uint8
+
+// The states.
+const (
+	Busy     State = iota // another has the turn: ask again
+	Granted               // log in, and End the turn
+	Answered              // another has just logged in
+	Resting               // too many have failed: not before Until
+)
+
+// Grant is what an Ask gets.
+type Grant struct {
+	State    State
+	Fence    int64     // Granted: the turn's number, higher than any before
+	Answer   *Answer   // Answered
+	Failures int       // in a row, until now
+	Until    time.Time // Resting
+	Why      string    // Resting: the last failure
+}
+
+// Answer is the reply to a login that succeeded, for others to be given. It
+// has no header fields but these: no cookie, no code.
+type Answer struct {
+	Status      int
+	Location    string
+	ContentType string
+	Body        []byte // at most MaxAnswer
+	Version     int64  // of the jar that holds the login
+}
+
+// MaxAnswer bounds the body of an Answer.
+const MaxAnswer = 64 << 10
+
+// Result is how a turn ended.
+type Result struct {
+	Answer *Answer       // of a login that succeeded; nil: it did not
+	Why    string        // it did not
+	Rest   time.Duration // before the next turn is granted; may be 0
+}
+
+// The lives of what Locks hold.
+const (
+	TTL     = 15 * time.Second // of a turn whose holder has died
+	KeepFor = 60 * time.Second // of an Answer
+)
+
+// Locks is where proxies, and workers that log in by themselves, agree on who
+// logs in. It is safe for concurrent use and returns soon after ctx ends. Any
+// error is an outage.
+type Locks interface {
+	// Take asks for a turn. One is granted at a time for each Login; it
+	// lasts for TTL unless it is kept. An Answer is given for KeepFor, while
+	// no Void has come over it. No worker of another program gets the
+	// session's lock meanwhile, and where one has it the turn waits: Busy,
+	// but for a Guest, or who has waited for as long as Overdue.
+	Take(ctx context.Context, a Ask) (Grant, error)
+
+	// Keep lengthens a turn that was granted, and says whether it is still
+	// the last one: a later fence takes it for good, not the end of TTL.
+	Keep(ctx context.Context, l Login, holder string, fence int64) (bool, error)
+
+	// End gives a turn back. After another was granted it does nothing.
+	End(ctx context.Context, l Login, holder string, fence int64, r Result) error
+
+	// Void says that the session is logged out in the jar of that version:
+	// answers of this and earlier ones are given to nobody.
+	Void(ctx context.Context, key session.Key, version int64) error
+}

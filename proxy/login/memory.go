@@ -1,0 +1,126 @@
+package login
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// Memory is the Locks of one process. The zero Memory is ready.
+type Memory struct {
+	mu     sync.Mutex // guards what follows
+	turns  map[Login]*turnRecord
+	void   map[session.Key]int64
+	fences int64
+}
+
+var _ Locks = (*Memory)(nil)
+
+// turnRecord is what is known of a Login.
+type turnRecord struct {
+	holder       string // "" none
+	fence        int64
+	since, until time.Time // of the holder's turn
+
+	answer *Answer
+	kept   time.Time // the end of answer
+
+	failures int
+	why      string
+	rest     time.Time // no turn before
+}
+
+// maxRecords bounds what is remembered: clients choose what they log in with.
+const maxRecords = 10_000
+
+// Take is of [Locks]. It returns no error.
+func (m *Memory) Take(_ context.Context, a Ask) (Grant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	t := m.turn(a.Login, now)
+	switch {
+	case !a.Force && t.answer != nil && now.Before(t.kept) && t.answer.Version > m.void[a.Key]:
+		return Grant{State: Answered, Answer: t.answer}, nil
+	case t.holder != "" && now.Before(t.until) && (a.Overdue == 0 || now.Sub(t.since) < a.Overdue):
+		return Grant{State: Busy}, nil
+	case !a.Force && now.Before(t.rest):
+		return Grant{State: Resting, Failures: t.failures, Until: t.rest, Why: t.why}, nil
+	}
+	m.fences++
+	t.holder, t.fence, t.since, t.until = a.Holder, m.fences, now, now.Add(TTL)
+	return Grant{State: Granted, Fence: t.fence, Failures: t.failures}, nil
+}
+
+// turn returns the record of l, and forgets those that no longer say anything.
+func (m *Memory) turn(l Login, now time.Time) *turnRecord {
+	t := m.turns[l]
+	if t != nil {
+		return t
+	}
+	if m.turns == nil {
+		m.turns, m.void = map[Login]*turnRecord{}, map[session.Key]int64{}
+	}
+	if len(m.turns) >= maxRecords {
+		for other, t := range m.turns {
+			idle := !now.Before(t.until) && !now.Before(t.kept) && !now.Before(t.rest)
+			if idle || len(m.turns) >= 2*maxRecords {
+				delete(m.turns, other)
+			}
+		}
+	}
+	t = new(turnRecord)
+	m.turns[l] = t
+	return t
+}
+
+// Keep is of [Locks]. It returns no error.
+func (m *Memory) Keep(_ context.Context, l Login, holder string, fence int64) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.turns[l]
+	if t == nil || t.holder != holder || t.fence != fence {
+		return false, nil
+	}
+	t.until = time.Now().Add(TTL)
+	return true, nil
+}
+
+// End is of [Locks]. It returns no error.
+func (m *Memory) End(_ context.Context, l Login, holder string, fence int64, r Result) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.turns[l]
+	if t == nil || t.holder != holder || t.fence != fence {
+		return nil
+	}
+	now := time.Now()
+	t.holder, t.until = "", time.Time{}
+	if r.Answer != nil {
+		t.answer, t.kept, t.failures, t.why, t.rest = r.Answer, now.Add(KeepFor), 0, "", time.Time{}
+		return nil
+	}
+	t.answer = nil
+	t.failures++
+	t.why, t.rest = r.Why, now.Add(r.Rest)
+	return nil
+}
+
+// Void is of [Locks]. It returns no error.
+func (m *Memory) Void(_ context.Context, key session.Key, version int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.void == nil {
+		m.turns, m.void = map[Login]*turnRecord{}, map[session.Key]int64{}
+	}
+	if len(m.void) >= maxRecords {
+		clear(m.void)
+		for _, t := range m.turns {
+			t.answer = nil // it may have been void
+		}
+	}
+	m.void[key] = max(m.void[key], version)
+	return nil
+}

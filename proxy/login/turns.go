@@ -1,0 +1,329 @@
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
+)
+
+// Turns lets those of this process that log in wait for each other, and for
+// the other proxies that share its Locks. While these are out of reach it goes
+// on alone.
+type Turns struct {
+	shared Locks  // nil: none
+	own    Memory // in their place
+	log    *slog.Logger
+	id     string // of this process
+	last   atomic.Uint64
+	active atomic.Int64 // turns under way
+
+	mu       sync.Mutex // guards what follows
+	queues   map[Login]*queue
+	sessions map[session.Key]*underWay
+}
+
+// queue is who waits for a Login, first come first.
+type queue struct {
+	waiting []*waiter
+	turn    *Turn         // under way here; nil: none
+	more    chan struct{} // closed when any of that changes
+}
+
+type waiter struct{ since time.Time }
+
+func (q *queue) changed() {
+	close(q.more)
+	q.more = make(chan struct{})
+}
+
+// underWay are the turns of a session that are under way here.
+type underWay struct {
+	count int
+	done  chan struct{} // closed when none is
+}
+
+// NewTurns makes the turns of a process. shared may be nil.
+func NewTurns(shared Locks, log *slog.Logger) *Turns {
+	return &Turns{
+		shared: shared, log: log, id: Mark + rand.Text(),
+		queues: map[Login]*queue{}, sessions: map[session.Key]*underWay{},
+	}
+}
+
+// Mark begins every holder of ours, so that a worker's lock is known from it.
+const Mark = "sessionproxy:"
+
+// Order is what a login asks for.
+type Order struct {
+	Login
+	Wait  time.Duration // for another's turn
+	Fail  bool          // after it: ErrWait; else it is the next one's turn
+	Guest bool          // as in Ask
+	Force bool          // as in Ask
+}
+
+// ErrWait says that another's login took too long.
+var ErrWait = errors.New("another client's login takes too long")
+
+// RestError says that logins have failed, and that none is tried for a time.
+type RestError struct {
+	Failures int
+	Until    time.Time
+	Why      string
+}
+
+func (e *RestError) Error() string {
+	return fmt.Sprintf("no login before %s, after %d that failed in a row: %s", e.Until.UTC().Format(time.RFC3339), e.Failures, e.Why)
+}
+
+// poll is how soon another proxy's turn is seen to have ended.
+const poll = 40 * time.Millisecond
+
+// patience is how many times its wait somebody waits in all, where others have
+// turns before him, one after the other.
+const patience = 10
+
+// Begin waits for a turn, or for another to log in. It returns a turn, which
+// has to be ended, or the other's answer. Its errors are those above and of ctx.
+func (t *Turns) Begin(ctx context.Context, o Order) (*Turn, *Answer, error) {
+	me := &waiter{since: time.Now()}
+	q := t.join(o.Login, me)
+	defer t.leave(o.Login, q, me)
+	limit := o.Wait
+	if !o.Fail {
+		limit *= patience
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for {
+		ask, more := t.next(q, me, o)
+		again := poll
+		if ask {
+			turn, answer, err := t.take(ctx, q, me, o)
+			if turn != nil || answer != nil || err != nil {
+				return turn, answer, err
+			}
+		}
+		retry := time.NewTimer(again)
+		select {
+		case <-more:
+		case <-retry.C:
+		case <-late.C:
+			retry.Stop()
+			return nil, nil, ErrWait
+		case <-ctx.Done():
+			retry.Stop()
+			return nil, nil, ctx.Err()
+		}
+		retry.Stop()
+	}
+}
+
+func (t *Turns) join(l Login, me *waiter) *queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.queues[l]
+	if q == nil {
+		q = &queue{more: make(chan struct{})}
+		t.queues[l] = q
+	}
+	q.waiting = append(q.waiting, me)
+	return q
+}
+
+func (t *Turns) leave(l Login, q *queue, me *waiter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w == me })
+	q.changed()
+	t.forget(l, q)
+}
+
+// forget drops a queue that nobody is in. The caller holds mu.
+func (t *Turns) forget(l Login, q *queue) {
+	if len(q.waiting) == 0 && q.turn == nil && t.queues[l] == q {
+		delete(t.queues, l)
+	}
+}
+
+// next says whether it is for me to ask, and what to wait for if it is not: who
+// came first asks for all, and nobody while a turn is under way here that is
+// not overdue.
+func (t *Turns) next(q *queue, me *waiter, o Order) (bool, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := q.waiting[0] == me
+	free := q.turn == nil || !o.Fail && time.Since(q.turn.since) >= o.Wait
+	return first && free, q.more
+}
+
+// take asks for a turn once.
+func (t *Turns) take(ctx context.Context, q *queue, me *waiter, o Order) (*Turn, *Answer, error) {
+	ask := Ask{
+		Login: o.Login, Holder: fmt.Sprintf("%s-%d", t.id, t.last.Add(1)),
+		Waited: time.Since(me.since), Guest: o.Guest, Force: o.Force,
+	}
+	if !o.Fail {
+		ask.Overdue = o.Wait
+	}
+	locks := t.locks()
+	g, err := locks.Take(ctx, ask)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		t.log.Warn("logins of other proxies are not seen: their locks are out of reach", "err", err)
+		locks = &t.own
+		g, _ = locks.Take(ctx, ask) // Memory has no errors
+	}
+	switch g.State {
+	case Answered:
+		return nil, g.Answer, nil
+	case Resting:
+		return nil, nil, &RestError{g.Failures, g.Until, g.Why}
+	case Granted:
+		return t.start(q, ask, locks, g), nil, nil
+	}
+	return nil, nil, nil
+}
+
+func (t *Turns) locks() Locks {
+	if t.shared != nil {
+		return t.shared
+	}
+	return &t.own
+}
+
+// start begins a turn that was granted.
+func (t *Turns) start(q *queue, a Ask, locks Locks, g Grant) *Turn {
+	turn := &Turn{
+		Login: a.Login, Failures: g.Failures,
+		t: t, q: q, locks: locks, holder: a.Holder, fence: g.Fence, since: time.Now(), ended: make(chan struct{}),
+	}
+	turn.keeper.Go(turn.keep)
+	t.active.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q.turn = turn
+	u := t.sessions[a.Key]
+	if u == nil {
+		u = &underWay{done: make(chan struct{})}
+		t.sessions[a.Key] = u
+	}
+	u.count++
+	return turn
+}
+
+// Void says that the session is logged out in the jar of that version: nobody
+// is given the answer of an earlier login any more.
+func (t *Turns) Void(ctx context.Context, key session.Key, version int64) {
+	_ = t.own.Void(ctx, key, version) // Memory has no errors
+	if t.shared == nil {
+		return
+	}
+	if err := t.shared.Void(ctx, key, version); err != nil {
+		t.log.Warn("tell other proxies that a session is logged out", "err", err)
+	}
+}
+
+// UnderWay returns a channel that is closed when no login of the session is
+// under way here any more; nil where none is.
+func (t *Turns) UnderWay(key session.Key) <-chan struct{} {
+	if t.active.Load() == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u := t.sessions[key]; u != nil {
+		return u.done
+	}
+	return nil
+}
+
+// Turn is the right to log in. It lasts until End.
+type Turn struct {
+	Login
+	Failures int // logins that failed in a row before it
+
+	t      *Turns
+	q      *queue
+	locks  Locks
+	holder string
+	fence  int64
+	since  time.Time
+
+	over   sync.Once
+	ended  chan struct{}
+	keeper sync.WaitGroup
+}
+
+// keepEvery is how often a turn is lengthened.
+const keepEvery = TTL / 3
+
+// keep lengthens the turn until it ends, or another has taken it.
+func (u *Turn) keep() {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-u.ended:
+			return
+		case <-tick.C:
+			ctx, cancel := context.WithTimeout(context.Background(), keepEvery)
+			held, err := u.locks.Keep(ctx, u.Login, u.holder, u.fence)
+			cancel()
+			if err == nil && !held {
+				return
+			}
+		}
+	}
+}
+
+// Last says whether no later turn was granted, so that what this one's login
+// has set is the session. In an outage it is: nobody could tell.
+func (u *Turn) Last(ctx context.Context) bool {
+	u.t.mu.Lock()
+	here := u.q.turn == u
+	u.t.mu.Unlock()
+	if !here {
+		return false
+	}
+	held, err := u.locks.Keep(ctx, u.Login, u.holder, u.fence)
+	return held || err != nil
+}
+
+// End gives the turn back, and wakes who waits. Only the first End counts.
+func (u *Turn) End(ctx context.Context, r Result) {
+	u.over.Do(func() {
+		close(u.ended)
+		u.keeper.Wait()
+		if err := u.locks.End(ctx, u.Login, u.holder, u.fence, r); err != nil {
+			u.t.log.Warn("tell other proxies that a login has ended: they wait until its lock does", "err", err)
+		}
+		u.t.end(u)
+	})
+}
+
+func (t *Turns) end(u *Turn) {
+	t.active.Add(-1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u.q.turn == u {
+		u.q.turn = nil
+		t.forget(u.Login, u.q)
+	}
+	u.q.changed()
+	s := t.sessions[u.Key]
+	if s.count--; s.count == 0 {
+		close(s.done)
+		delete(t.sessions, u.Key)
+	}
+}
