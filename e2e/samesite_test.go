@@ -347,7 +347,7 @@ func sessionVersion(t *testing.T, i *instance, state string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.admin+"/api/v1/sessions", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.admin+"/api/v1/sessions?site=shop", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

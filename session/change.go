@@ -135,7 +135,7 @@ func (e *edit) one(c Cookie) Outcome {
 		return Invalid
 	}
 	id := c.Identity()
-	at := slices.IndexFunc(e.next.cookies, func(have Cookie) bool { return have.Identity() == id })
+	at := e.next.find(&id)
 	mark := slices.IndexFunc(e.next.marks, func(m Mark) bool { return m.Identity == id })
 	v := e.next.nextVersion(e.clock)
 	now := microTime(v)
@@ -341,9 +341,19 @@ func (e *edit) finish(outcomes []Outcome) {
 	j.prepare()
 }
 
-func (j *Jar) has(id Identity) bool {
-	return slices.ContainsFunc(j.cookies, func(c Cookie) bool { return c.Identity() == id })
+// find returns the place of the cookie of an identity, or -1. It copies none:
+// an import looks for thousands among thousands.
+func (j *Jar) find(id *Identity) int {
+	for i := range j.cookies {
+		c := &j.cookies[i]
+		if c.Name == id.Name && c.Domain == id.Domain && c.Path == id.Path && c.HostOnly == id.HostOnly && c.Partitioned == id.Partitioned {
+			return i
+		}
+	}
+	return -1
 }
+
+func (j *Jar) has(id Identity) bool { return j.find(&id) >= 0 }
 
 func lastMarks(marks []Mark) []Mark {
 	return slices.Clone(marks[max(0, len(marks)-maxMarks):])

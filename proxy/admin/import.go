@@ -99,11 +99,12 @@ func Import(ctx context.Context, store session.Store, sites []config.Site, site 
 		if err != nil {
 			return answer, err
 		}
-		after, outcomes := before.Apply(u, in.now.UnixMicro())
-		if !body.DryRun {
-			if after, outcomes, err = store.Apply(ctx, key, u, session.Life{Idle: site.Cookies.TTL, Max: site.Cookies.MaxAge}); err != nil {
-				return answer, err
-			}
+		var after *session.Jar
+		var outcomes []session.Outcome
+		if body.DryRun {
+			after, outcomes = before.Apply(u, in.now.UnixMicro())
+		} else if after, outcomes, err = store.Apply(ctx, key, u, session.Life{Idle: site.Cookies.TTL, Max: site.Cookies.MaxAge}); err != nil {
+			return answer, err
 		}
 		for n, o := range outcomes {
 			in.note(taken[n], o)
