@@ -228,6 +228,7 @@ func TestTheFilesOfToolsAreImported(t *testing.T) {
 		{"puppeteer-page", append(node, "puppeteer-page"), whole, ""},
 		{"cdp", append(node, "cdp"), whole, ""},
 		{"har", append(node, "har"), whole, ""},
+		{"editor", append(node, "editor"), whole, "priority"},
 		{"selenium", append(python, "selenium"), whole, "partitioned priority"},
 		{"requests", append(python, "requests"), whole, "samesite partitioned priority httponly"},
 		{"yt-dlp", append(python, "yt-dlp"), whole, "samesite partitioned priority httponly"},
@@ -288,6 +289,7 @@ func TestExportsAreLoadedByTheirTools(t *testing.T) {
 		}},
 		{"playwright", k.node("playwright")},
 		{"puppeteer", k.node("puppeteer")},
+		{"editor", k.node("editor")},
 		{"selenium", k.python("selenium")},
 		{"requests", k.python("requests")},
 		{"scrapy", k.python("scrapy")},
@@ -295,7 +297,11 @@ func TestExportsAreLoadedByTheirTools(t *testing.T) {
 	} {
 		t.Run(tt.tool, func(t *testing.T) {
 			dir := t.TempDir()
-			line, _ := k.cookies(t, dir, "export", "--for", tt.tool, "my cookies")
+			how := "--for"
+			if tt.tool == "editor" { // which has no line
+				how = "--format"
+			}
+			line, _ := k.cookies(t, dir, "export", how, tt.tool, "my cookies")
 			if info, err := os.Stat(filepath.Join(dir, "my cookies")); err != nil || info.Mode().Perm() != 0o600 {
 				t.Fatalf("the file: %v, %v", info, err)
 			}
@@ -315,8 +321,10 @@ func (k *kit) node(tool string) func(t *testing.T, dir, line string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-			t.Fatal(err)
+		for _, needed := range []string{modules, strings.Replace(modules, "node_modules", "extension.mjs", 1)} {
+			if err := os.Symlink(needed, filepath.Join(dir, filepath.Base(needed))); err != nil {
+				t.Fatal(err)
+			}
 		}
 		write(t, filepath.Join(dir, "load.mjs"), []byte(strings.Replace(loaders[tool], "LINE", line, 1)))
 		return k.run(t, dir, "node", "load.mjs")
@@ -359,6 +367,21 @@ const page = await browser.newPage();
 await page.goto("https://www.shop.test/");
 process.stdout.write(await page.$eval("body", (body) => body.innerText));
 await browser.close();
+`,
+	// As Cookie-Editor does it, interface/lib/genericCookieHandler.js.
+	"editor": `import fs from "node:fs";
+import { withExtension } from "./extension.mjs";
+await withExtension(["--no-sandbox"], async (browser, extension) => {
+  await extension.evaluate(async (cookies) => {
+    for (const { session, hostOnly, ...cookie } of cookies) {
+      if (hostOnly) delete cookie.domain;
+      await chrome.cookies.set({ ...cookie, url: "https://www.shop.test" + cookie.path });
+    }
+  }, JSON.parse(fs.readFileSync("my cookies", "utf8")));
+  const page = await browser.newPage();
+  await page.goto("https://www.shop.test/");
+  process.stdout.write(await page.$eval("body", (body) => body.innerText));
+});
 `,
 	"selenium": `import json, os, sys
 from selenium import webdriver

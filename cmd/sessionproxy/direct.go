@@ -155,7 +155,7 @@ func (d *direct) answer(c *cobra.Command, v any, err error) ([]byte, error) {
 	if err := errors.Join(err, d.store.Close()); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "No proxy runs: this is the store in %s itself.\n", d.dir)
+	fmt.Fprintf(c.ErrOrStderr(), "No proxy runs with %s: its store was opened directly.\n", d.dir)
 	b, err := json.Marshal(v)
 	return append(b, '\n'), err
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -171,10 +172,7 @@ func (in *intake) judge(values []CookieValue) (taken []int) {
 
 // refusal says why the session takes no such cookie; "" where it does.
 func (in *intake) refusal(c *session.Cookie) (code, reason string) {
-	refused := session.Refusal("")
-	if err := c.Check(); err != nil {
-		refused, _ = err.(session.Refusal) //nolint:errorlint // Check returns nothing else
-	}
+	refused, _ := errors.AsType[session.Refusal](c.Check())
 	switch {
 	case c.Expired(in.now):
 		return "expired", "its life was over at " + c.Expires.UTC().Format(time.RFC3339)
