@@ -17,8 +17,8 @@ type Session struct {
 	State   SessionState `json:"state"`
 	Cookies int          `json:"cookies"`
 	Version int64        `json:"version"`          // microseconds of the store's clock
-	Created time.Time    `json:"created,omitzero"` // the times are there while it is live
-	Used    time.Time    `json:"used,omitzero"`    // or up to a tenth of its life later
+	Created time.Time    `json:"created,omitzero"` // this and the next two: while it is live
+	Used    time.Time    `json:"used,omitzero"`    // as the store was told: up to a tenth of its life too early
 	Expires time.Time    `json:"expires,omitzero"` // unless it is used
 	Revoked time.Time    `json:"revoked,omitzero"` // when it was, where that is its state
 	LastUse *LastUse     `json:"last_use,omitempty"`

@@ -295,7 +295,7 @@ func TestUse(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if got := Tools[3].Use("jar.txt", "shop.test"); got != "curl -b jar.txt https://shop.test/" {
+	if got := Tools[3].Use("jar.txt", "::1"); got != "curl -b jar.txt https://[::1]/" {
 		t.Error(got)
 	}
 }

@@ -55,8 +55,10 @@ func ToolNamed(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// Use is the code, or the command, that gives the tool the file to visit host.
+// Use is the code, or the command, that gives the tool the file to visit host,
+// which is canonical.
 func (t Tool) Use(file, host string) string {
+	host = inURL(host)
 	return strings.NewReplacer("FILE", t.quote(file), "HOST", host).Replace(t.use)
 }
 

@@ -44,10 +44,15 @@ func siteOf(host string) string {
 	if site, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		host = site
 	}
+	return "https://" + inURL(host)
+}
+
+// inURL is a canonical host as a URL has it.
+func inURL(host string) string {
 	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
+		return "[" + host + "]"
 	}
-	return "https://" + host
+	return host
 }
 
 func validText(s string) bool { return utf8.ValidString(s) }
