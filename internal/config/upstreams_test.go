@@ -36,7 +36,7 @@ upstream: eu
 sites:
   - {name: shop, hosts: [shop.test]}
   - {name: books, hosts: [books.test], upstream: us, affinity: session}
-  - {name: open, hosts: [open.test], upstream: direct}
+  - {name: open, hosts: [open.test], upstream: direct, login: {request: {path: /login}}}
 upstreams:
   eu: {proxies: ["http://10.0.0.1:3128"], capacity: 3, max_age: 1h, ban: {status: [403]}}
   us: {proxies: []}
@@ -46,8 +46,10 @@ upstreams:
 			t.Errorf("site %s leaves by %s, want %s", c.Sites[i].Name, got, want)
 		}
 	}
-	if got := c.Sites[1].Affinity; got != BySession {
-		t.Errorf("affinity %s, want session", got)
+	for i, want := range []Affinity{ByWorker, BySession, BySession} { // the last has a login
+		if got := c.Sites[i].Affinity; got != want {
+			t.Errorf("site %s: affinity %s, want %s", c.Sites[i].Name, got, want)
+		}
 	}
 	u, err := upstream.Parse("http://10.0.0.1:3128")
 	if err != nil {
