@@ -55,11 +55,6 @@ const (
 	AuthAsk  Auth = "ask"  // 407 until credentials come
 )
 
-// Store is where sessions live: "embedded".
-type Store struct {
-	URL string `yaml:"url"`
-}
-
 // CA is the authority that signs the leaves. Without files one is made in the state directory.
 type CA struct {
 	Cert      string `yaml:"cert"`

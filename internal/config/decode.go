@@ -79,10 +79,7 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	if n = d.resolve(n, path); n == nil {
 		return
 	}
-	switch p := v.Addr().Interface().(type) {
-	case *Store:
-		v = reflect.ValueOf(&p.URL).Elem()
-	case *JSON:
+	if p, ok := v.Addr().Interface().(*JSON); ok {
 		p.Value = d.json(n, path, k)
 		return
 	}
@@ -96,6 +93,11 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	}
 	at := placeOf(n)
 	d.places[path] = at
+	if s, ok := v.Addr().Interface().(*Store); ok && !isMapping(n) {
+		d.mapping(nil, path, v) // one value is the URL alone
+		v = reflect.ValueOf(&s.URL).Elem()
+		d.places["store.url"] = at
+	}
 	if _, null := n.(*ast.NullNode); null {
 		d.add(at, path, entry(path, k)+" has no value", "give it one, or remove it")
 		return
@@ -253,9 +255,6 @@ func (d *decoder) mapping(entries []*ast.MappingValueNode, path string, v reflec
 		sub := join(path, name)
 		field := fieldOf(v, name)
 		refused, instead := notYet(generic(sub), "")
-		if sub == "store" && isMapping(e.Value) {
-			refused, instead = notYet(sub, "redis:") // a mapping has the options of a Redis
-		}
 		switch {
 		case refused != "":
 			d.add(placeOf(e.Key), sub, refused, instead)

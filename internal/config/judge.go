@@ -22,6 +22,7 @@ type judge struct {
 
 func (j *judge) all() {
 	j.ports()
+	j.store()
 	j.authority()
 	j.pair("tls", j.c.TLS.Cert, j.c.TLS.Key)
 	j.egress()

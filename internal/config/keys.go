@@ -37,7 +37,19 @@ var keys = []key{
 	{"admin", "HOST:PORT", "127.0.0.1:8081", "The admin API, `/ca.pem` and `/proxy.pac`. On loopback, since the admin token crosses it in clear."},
 	{"ops", "HOST:PORT", "127.0.0.1:8082", "`/metrics`, `/healthz` and `/readyz`, without a login. It may be public."},
 	{"state", formDir, "./state", "The CA, the admin token, the embedded store, the spool. Made with mode 0700; by default beside the configuration file."},
-	{"store", "embedded", "embedded", "Where sessions live. `embedded` is a file in the state directory, for one machine."},
+	{"store", "embedded | URL", "embedded", "Where sessions live. `embedded` is a file in the state directory, for one machine. A Redis is `redis[s]://USER:PASSWORD@HOST:6379/0`, `redis+unix:///run/redis.sock`, `redis[s]+sentinel://USER:PASSWORD@HOST,HOST/MASTER/0` or `redis[s]+cluster://USER:PASSWORD@HOST,HOST`, or a mapping: see below."},
+
+	{"store.url", "embedded | URL", "embedded", "As above. `%40` is an `@` of a password."},
+	{"store.password", "PASSWORD", "", "The password, where it does not stand in the URL. Better `${NAME}` or `${file:PATH}` than the password itself."},
+	{"store.ca", formFile, "", "Certificates (PEM) that Redis is verified against, beside the system's."},
+	{"store.cert", formFile, "", "The certificate (PEM) that is shown to a Redis that asks for one."},
+	{"store.key", formFile, "", "Its private key (PEM)."},
+	{"store.sentinel_username", "NAME", "", "The user at the Sentinels, which know no user of Redis."},
+	{"store.sentinel_password", "PASSWORD", "", "Its password, or that of all."},
+	{"store.required", "BOOL", "false", "Without Redis, answer requests of declared sites with 503, and `/readyz` too. `false`: go on with the last cookies that are known, and write later."},
+	{"store.encryption", "[KEY]", "[]", "Encrypt what only proxies read (AES-GCM). Each key is the base64 of 16, 24 or 32 random bytes; the first one writes, all read. What workers read stays plain: see `mirror`."},
+	{"store.mirror", "BOOL", "true", "Keep `session:cookies:KEY`, the plain hash of cookies that workers read and write. `false`: no worker takes part."},
+	{"store.prefix", "TEXT", `"session:"`, "What every key in Redis begins with."},
 
 	{"ca.cert", formFile, "", "The certificate (PEM) of the authority that signs what intercepted clients are shown. Without it one is made in the state directory."},
 	{"ca.key", formFile, "", "Its private key (PEM)."},
@@ -158,7 +170,6 @@ var later = []struct {
 	what    string         // names such values
 	instead string         // what to write in their place
 }{
-	{path: "store", value: regexp.MustCompile(`^rediss?(\+[a-z]+)?:`), what: "a Redis store", instead: "write store: embedded, or remove it"},
 	{path: "tls.domains"},
 	{path: "tls.email"},
 	{path: "tls.acme"},
@@ -199,9 +210,9 @@ func holdsSecret(path, value string) bool {
 		"sites[].login.accounts[].password", "sites[].login.accounts[].totp",
 		"sites[].login.recipe[].form", "sites[].login.recipe[].json", "sites[].login.recipe[].headers",
 		"upstreams[].proxies[]", "upstreams[].proxies[].url", "upstreams[].proxies[].username", "upstreams[].proxies[].password",
-		"upstreams[].check.url":
+		"upstreams[].check.url", "store.password", "store.sentinel_password", "store.encryption":
 		return true
-	case "store", "captchaai.url":
+	case "store", "store.url", "captchaai.url":
 		return strings.ContainsAny(value, ":/@")
 	}
 	return false

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
 )
 
 // read loads text as a file of the directory dir.
@@ -32,7 +34,7 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		Admin:      "127.0.0.1:8081",
 		Ops:        "127.0.0.1:8082",
 		State:      "state",
-		Store:      Store{URL: "embedded"},
+		Store:      Store{URL: "embedded", Encryption: []string{}, Mirror: true, Prefix: "session:"},
 		Undeclared: Tunnel,
 		Egress:     Egress{Allow: []string{}, Deny: []string{}, Mode: EgressEnforce},
 		Audit:      Audit{To: AuditStdout},
@@ -131,8 +133,10 @@ func TestTheFullExample(t *testing.T) {
 func fullExample(t *testing.T, dir string) string {
 	t.Helper()
 	writeKeys(t, dir)
-	for _, name := range []string{"browser.password", "vic.password"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("from a file\n"), 0o600); err != nil {
+	for name, text := range map[string]string{
+		"browser.password": "from a file\n", "vic.password": "from a file\n", "store.key": "MDEyMzQ1Njc4OWFiY2RlZg==\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,6 +172,18 @@ func TestValues(t *testing.T) {
 		{"an absolute path stays", "state: /data" + shop, func(c *Config) any { return c.State }, "/data"},
 		{"lines may end as on Windows", "ops: 127.0.0.1:1\r\nadmin: 127.0.0.1:2\r\n" + shop, func(c *Config) any { return c.Admin }, "127.0.0.1:2"},
 		{"a byte order mark is nothing", "\ufeffops: 127.0.0.1:1" + shop, func(c *Config) any { return c.Ops }, "127.0.0.1:1"},
+		{"a store's URL alone", "store: redis://:hunter2@10.0.0.4/1" + shop, func(c *Config) any { return c.Store },
+			Store{URL: "redis://:hunter2@10.0.0.4/1", Encryption: []string{}, Mirror: true, Prefix: "session:"}},
+		{"a store in full", "store: {url: 'redis+sentinel://proxy@s1,s2/shop', password: \"${CRAWLER_PASSWORD}\", sentinel_username: watcher, sentinel_password: seen, required: true, mirror: false, prefix: 'eu:', encryption: [MDEyMzQ1Njc4OWFiY2RlZg==]}" + shop,
+			func(c *Config) any { return c.Store },
+			Store{URL: "redis+sentinel://proxy@s1,s2/shop", Password: "hunter2", SentinelUsername: "watcher", SentinelPassword: "seen", Required: true, Encryption: []string{"MDEyMzQ1Njc4OWFiY2RlZg=="}, Prefix: "eu:"}},
+		{"a store's mapping that names none", "store: {url: embedded}" + shop, func(c *Config) any { return c.Store.URL }, "embedded"},
+		{"where a store's Redis is", "store: {url: 'redis+sentinel://proxy@s1,s2/shop', password: a@b, sentinel_password: seen}" + shop,
+			func(c *Config) any { o, _ := c.Store.Redis(); return o },
+			conn.Options{Mode: conn.Sentinel, Addrs: []string{"s1:26379", "s2:26379"}, Username: "proxy", Password: "a@b", MasterName: "shop", SentinelPassword: "seen"}},
+		{"an embedded store is no Redis", shop, func(c *Config) any { _, ok := c.Store.Redis(); return ok }, false},
+		{"keys are read, padded or not", "store: {url: 'redis://h', encryption: [MDEyMzQ1Njc4OWFiY2RlZg, MDEyMzQ1Njc4OWFiY2RlZg==]}" + shop,
+			func(c *Config) any { return c.Store.Keys() }, [][]byte{[]byte("0123456789abcdef"), []byte("0123456789abcdef")}},
 		{"any free port may be taken twice", "admin: 127.0.0.1:0\nops: 127.0.0.1:0" + shop, func(c *Config) any { return c.Ops }, "127.0.0.1:0"},
 		{"session none needs no right", "listen: [{addr: 127.0.0.1:1, client: a, session: none}]\nclients: [{name: a, password: b, sessions: [qa1]}]" + shop, func(c *Config) any { return c.Listen[0].Session }, "none"},
 		{"a pinned port never asks", "listen: [{addr: 127.0.0.1:1, client: a}]\nclients: [{name: a, password: b}]" + shop, func(c *Config) any { return c.Listen[0].Auth }, AuthNone},
@@ -197,7 +213,7 @@ func TestNeedsRestart(t *testing.T) {
 		{"another site at once", "admin: 127.0.0.1:1\nsites: [{name: bank, hosts: [bank.test]}]\nundeclared: refuse\n", []string{}},
 		{"a new admin address at restart", "admin: 127.0.0.1:2" + shop, []string{"admin"}},
 		{"clients change what a port asks", before + "clients: [{name: a, password: b}]", []string{"listen"}},
-		{"all that waits", "listen: [{addr: 127.0.0.1:9}]\nadmin: 127.0.0.1:2\nops: 127.0.0.1:3\nstate: x\nca: {constrain: true}" + shop, []string{"listen", "admin", "ops", "state", "ca"}},
+		{"all that waits", "listen: [{addr: 127.0.0.1:9}]\nadmin: 127.0.0.1:2\nops: 127.0.0.1:3\nstate: x\nstore: redis://h\nca: {constrain: true}" + shop, []string{"listen", "admin", "ops", "state", "store", "ca"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

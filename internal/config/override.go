@@ -20,7 +20,8 @@ func (d *decoder) override(s Source, c *Config) {
 	d.dir = "" // their files are relative to the working directory
 	flags := map[string]string{"admin": s.Flags.Admin, "ops": s.Flags.Ops, "state": s.Flags.State, "store": s.Flags.Store}
 	for name, field := range fields(reflect.ValueOf(c).Elem()) {
-		if store, ok := field.Addr().Interface().(*Store); ok {
+		store, isStore := field.Addr().Interface().(*Store)
+		if isStore {
 			field = reflect.ValueOf(&store.URL).Elem()
 		}
 		if field.Kind() != reflect.String {
@@ -39,6 +40,11 @@ func (d *decoder) override(s Source, c *Config) {
 		}
 		d.forget(name)
 		d.places[name] = at
+		if isStore { // what stands beside another URL is not for this one
+			*store = Store{}
+			d.absent(name, describe(name), reflect.ValueOf(store).Elem())
+			d.places["store.url"] = at
+		}
 		d.scalar(text, at, name, describe(name), field)
 	}
 	for _, l := range later {
@@ -64,8 +70,8 @@ func (d *decoder) override(s Source, c *Config) {
 		d.places["captchaai.key"] = place{name: captchaKey, text: mask}
 		c.CaptchaAI.Key = text
 	}
-	if _, named := d.places["store"]; !named && len(share) == 0 {
-		d.foreignStore()
+	if _, named := d.places["store.url"]; !named && len(share) == 0 {
+		d.foreignStore(c)
 	}
 }
 
@@ -162,19 +168,6 @@ func (d *decoder) share(hosts []place, file string, c *Config) {
 		if !p.IsIP() {
 			p.Wildcard = true
 			add(p.String(), at)
-		}
-	}
-}
-
-// foreignStore looks for a Redis that the environment of other programs names.
-// REDIS_PORT alone says nothing: Kubernetes sets it beside any service "redis".
-func (d *decoder) foreignStore() {
-	for _, name := range []string{"REDIS_URL", "REDIS_HOST"} {
-		if text, _ := d.lookup(name); text != "" {
-			if message, _ := notYet("store", "redis:"); message != "" {
-				d.add(place{name: name}, "store", message, "unset it, or say --store embedded")
-			}
-			return
 		}
 	}
 }

@@ -9,7 +9,11 @@ import (
 
 // secretive has a secret wherever one may stand.
 const secretive = `
-store: redis://proxy:hunter2@10.0.0.4:6379/0
+store:
+  url: redis+sentinel://proxy:hunter2@10.0.0.4:26379/shop
+  password: hunter2
+  sentinel_password: hunter2
+  encryption: [hunter2]
 captchaai: {key: hunter2, url: "https://hunter2@solver.test/?key=hunter2"}
 clients:
   - {name: crawler, password: hunter2}
@@ -33,6 +37,12 @@ auth:
       password: hunter2
 `
 
+// secretiveURL has its secret in a URL alone.
+const secretiveURL = `
+store: redis://proxy:hunter2@10.0.0.4:6379/0
+sites: [{name: shop, hosts: [shop.test]}]
+`
+
 // Whatever slip is made anywhere in a file, no fault shows a secret.
 func TestNoSlipShowsASecret(t *testing.T) {
 	t.Parallel()
@@ -42,21 +52,23 @@ func TestNoSlipShowsASecret(t *testing.T) {
 			t.Errorf("%s\nis answered by\n%v", text, err)
 		}
 	}
-	judge(secretive)
-	for i := range secretive {
-		judge(secretive[:i] + secretive[i+1:]) // a character left out
-		if i > 0 && isLetter(secretive[i-1]) && isLetter(secretive[i]) {
-			continue // within a word slips are alike
+	for _, text := range []string{secretive, secretiveURL} {
+		judge(text)
+		for i := range text {
+			judge(text[:i] + text[i+1:]) // a character left out
+			if i > 0 && isLetter(text[i-1]) && isLetter(text[i]) {
+				continue // within a word slips are alike
+			}
+			for _, slip := range []string{" ", "\n", ":", "{", "]", ",", "\"", "#", "&", "|", "${"} {
+				judge(text[:i] + slip + text[i:])
+			}
 		}
-		for _, slip := range []string{" ", "\n", ":", "{", "]", ",", "\"", "#", "&", "|", "${"} {
-			judge(secretive[:i] + slip + secretive[i:])
+		lines := strings.SplitAfter(text, "\n")
+		for i := range lines {
+			judge(strings.Join(lines[:i], "") + strings.Join(lines[i+1:], ""))      // a line left out
+			judge(strings.Join(lines[:i+1], "") + strings.Join(lines[i:], ""))      // a line twice
+			judge(strings.Join(lines[:i], "") + "  " + strings.Join(lines[i:], "")) // a line indented
 		}
-	}
-	lines := strings.SplitAfter(secretive, "\n")
-	for i := range lines {
-		judge(strings.Join(lines[:i], "") + strings.Join(lines[i+1:], ""))      // a line left out
-		judge(strings.Join(lines[:i+1], "") + strings.Join(lines[i:], ""))      // a line twice
-		judge(strings.Join(lines[:i], "") + "  " + strings.Join(lines[i:], "")) // a line indented
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -22,15 +23,18 @@ func suggest(name, under string) (meant, remedy string) {
 
 // homeOf is where a key of that name belongs, or "".
 func homeOf(name string) string {
+	var homes []string
 	for path := range paths {
 		switch dot := strings.LastIndexByte(path, '.'); {
 		case path == name:
 			return "the top of the file"
 		case dot > 0 && path[dot+1:] == name:
-			return strings.ReplaceAll(path[:dot], "[]", "[…]")
+			if home := strings.ReplaceAll(path[:dot], "[]", "[…]"); !slices.Contains(homes, home) {
+				homes = append(homes, home)
+			}
 		}
 	}
-	return ""
+	return strings.Join(homes, " or ")
 }
 
 // nearest returns the candidate that a typo, or another spelling of its words,

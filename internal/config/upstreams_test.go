@@ -36,7 +36,7 @@ upstream: eu
 sites:
   - {name: shop, hosts: [shop.test]}
   - {name: books, hosts: [books.test], upstream: us, affinity: session}
-  - {name: open, hosts: [open.test], upstream: direct, login: {request: {path: /login}}}
+  - {name: open, hosts: [open.test], upstream: direct, login: {request: {path: /login}, logged_out: {redirect: "*/login*"}}}
 upstreams:
   eu: {proxies: ["http://10.0.0.1:3128"], capacity: 3, max_age: 1h, ban: {status: [403]}}
   us: {proxies: []}
