@@ -197,8 +197,14 @@ func (s *Store) sharedOf(ctx context.Context, e *entry) (*session.Record, error)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.look(ctx, shared)
-	return st.recordOf(), err
+	// Not as look shows it: the script compares.
+	st, sure := s.base(shared)
+	if !sure {
+		if st, err = s.fetch(ctx, shared); err != nil {
+			return nil, err
+		}
+	}
+	return st.record, nil
 }
 
 func (e *entry) generation() uint64 {

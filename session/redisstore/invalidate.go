@@ -38,18 +38,20 @@ func (s *Store) invalidate(keys []string) {
 
 // invalidateAll makes all snapshots old. Where the master was heard of all the
 // time it was emptied (FLUSHALL), and what it held may not be written back when
-// it restarts some day: so memory learns that it is gone.
+// it restarts some day: so memory learns that it is gone. Else the master begins
+// to be heard, and armed will say whether it is another one.
 func (s *Store) invalidateAll() {
 	s.epoch.Add(1)
 	now := s.clock.now()
 	for _, e := range s.cache.all() {
-		if !s.tracker.Coherent(e.public) {
-			continue
-		}
+		coherent := s.tracker.Coherent(e.public)
 		e.mu.Lock()
-		live := e.last != nil && e.last.record.Live(now)
+		known := e.last != nil && e.last.holds() && matters(e.last.record, now)
+		if known && !coherent {
+			s.hold(e)
+		}
 		e.mu.Unlock()
-		if live {
+		if known && coherent {
 			s.reread(e)
 		}
 	}

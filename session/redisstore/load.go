@@ -113,15 +113,12 @@ func (s *Store) look(ctx context.Context, e *entry) (*state, error) {
 	if err != nil && e.node.refusesReads() {
 		return s.lastKnown(e, err)
 	}
-	if err != nil || s.tracker.Coherent(e.public) {
-		return st, err
+	if err != nil {
+		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if missing := s.missing(e); missing != nil {
-		return missing, nil
-	}
-	return st, nil
+	return s.completed(e, st), nil
 }
 
 // lastKnown is what memory shows in an outage.
@@ -143,12 +140,27 @@ func (s *Store) lastKnown(e *entry, err error) (*state, error) {
 type flight struct {
 	done  chan struct{}
 	state *state
+	old   bool // something was invalidated since it began
 	err   error
 }
 
-// fetch reads e anew. Callers who come while a read is under way share it,
-// unless something was invalidated since it began.
+// fetch reads e anew. A read that is overtaken by a change is made again, but
+// not for ever where a session changes all the time.
 func (s *Store) fetch(ctx context.Context, e *entry) (*state, error) {
+	for tries := 1; ; tries++ {
+		f, err := s.join(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if !f.old || tries == 3 {
+			return f.state, f.err
+		}
+	}
+}
+
+// join waits for a read of e. Callers who come while one is under way share it,
+// unless something was invalidated since it began.
+func (s *Store) join(ctx context.Context, e *entry) (*flight, error) {
 	e.mu.Lock()
 	f := e.flight
 	if f == nil {
@@ -167,7 +179,7 @@ func (s *Store) fetch(ctx context.Context, e *entry) (*state, error) {
 	e.mu.Unlock()
 	select {
 	case <-f.done:
-		return f.state, f.err
+		return f, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -185,8 +197,10 @@ func (s *Store) fly(e *entry, f *flight, gen uint64) {
 	if e.flight == f {
 		e.flight = nil
 	}
-	if f.err == nil && e.gen == gen {
-		s.install(e, seen)
+	if f.err == nil {
+		if f.old = e.gen != gen || seen.epoch != s.epoch.Load(); !f.old {
+			s.install(e, seen)
+		}
 	}
 	e.mu.Unlock()
 	if f.err == nil {
@@ -202,8 +216,8 @@ func (s *Store) fly(e *entry, f *flight, gen uint64) {
 func (s *Store) install(e *entry, v *snapshot) {
 	s.missed(e, v.state)
 	e.last = v
-	if e.offered() == nil {
-		e.offer = nil
+	if e.offered() == nil && s.held(e) == nil {
+		e.offer, e.lost = nil, nil
 		e.valid.Store(v)
 	}
 }

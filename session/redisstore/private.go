@@ -65,6 +65,10 @@ func (s *Store) writePrivate(ctx context.Context, e *entry, from *state, record,
 		return nil, false, err
 	}
 	if answer.int() == 1 {
+		gone := newParser(answer.next())
+		for len(gone.items) > 0 && gone.err == nil {
+			s.forget(session.Key{Site: e.key.Site, ID: e.key.ID, Worker: gone.string()})
+		}
 		return next, true, answer.err
 	}
 	s.forget(e.key.Shared())

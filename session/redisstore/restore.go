@@ -1,11 +1,16 @@
 package redisstore
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
 	"github.com/sessionproxy/sessionproxy/session/redisstore/tracking"
 )
 
@@ -20,30 +25,52 @@ const lostFor = int64(10 * time.Second / time.Microsecond)
 // has. What ends in the usual way leaves companions; a private jar leaves none,
 // so it is missed where its session is. e.mu is held.
 func (s *Store) missed(e *entry, found *state) {
-	steady, now := s.clock.read()
+	_, now := s.clock.read()
 	switch {
-	case s.tracker.Coherent(e.public), e.lost != nil && steady-e.lostAt < lostFor:
-	case e.last == nil, !e.last.holds(), !e.last.record.Live(now):
-	case e.last.shared != nil && !e.last.shared.isMissed():
-	case found.record == nil || found.record.Jar.Version() < e.last.record.Jar.Version():
-		e.lost, e.lostAt = e.last, steady
+	case s.tracker.Coherent(e.public), e.last == nil, !e.last.holds(), !matters(e.last.record, now):
+	case e.last.shared != nil && !e.last.shared.misses(s):
+	case found.record == nil || len(lacking(found.record.Jar, e.last.record.Jar)) > 0:
+		s.hold(e)
 	}
 }
 
-// isMissed says whether a session is missed.
-func (e *entry) isMissed() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.lost != nil
+// matters says whether a record is of use yet: its cookies, or its floor.
+func matters(r *session.Record, now int64) bool { return r.Live(now) || r.Floor(now) != 0 }
+
+// hold keeps the last snapshot until it is known whether Redis is what it was.
+// e.mu is held.
+func (s *Store) hold(e *entry) {
+	if s.held(e) == nil {
+		e.lost = e.last
+		e.lostAt, _ = s.clock.read()
+		e.valid.Store(nil)
+	}
 }
 
-// missing is what missed holds on to, nil for nothing. e.mu is held.
-func (s *Store) missing(e *entry) *state {
-	steady, _ := s.clock.read()
-	if e.lost == nil || steady-e.lostAt >= lostFor || s.tracker.Coherent(e.public) {
+// held is what hold keeps, nil for nothing. e.mu is held.
+func (s *Store) held(e *entry) *snapshot {
+	if steady, _ := s.clock.read(); e.lost == nil || steady-e.lostAt >= lostFor {
 		return nil
 	}
-	return e.lost.state
+	return e.lost
+}
+
+// misses says whether something of a session is held.
+func (e *entry) misses(s *Store) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return s.held(e) != nil
+}
+
+// completed is what Redis was found to hold, with what is held. e.mu is held.
+func (s *Store) completed(e *entry, found *state) *state {
+	held := s.held(e)
+	if held == nil {
+		return found
+	}
+	whole := *found
+	whole.record, _ = restored(e.key, held.record)(found.record, nil, s.clock.now())
+	return &whole
 }
 
 // armed is told that the changes of a master are heard from now on. Where that
@@ -51,45 +78,74 @@ func (s *Store) missing(e *entry) *state {
 func (s *Store) armed(a tracking.Arming) {
 	<-s.started
 	var held []*entry
-	records := make(map[*entry]*session.Record)
-	now := s.clock.now()
 	for _, e := range s.cache.all() {
-		if !s.tracker.Coherent(e.public) {
-			continue // of another master
+		if !a.Master.Serves(conn.Slot(e.public)) {
+			continue
 		}
 		e.mu.Lock()
-		v := e.lost
-		if v == nil {
-			v = e.last
-		}
-		e.lost = nil
-		e.mu.Unlock()
-		if v != nil && v.holds() && v.record.Live(now) {
+		switch {
+		case !a.Restarted:
+			e.lost = nil
+		case s.held(e) != nil:
 			held = append(held, e)
-			records[e] = v.record
 		}
+		e.mu.Unlock()
 	}
-	if !a.Restarted || len(held) == 0 || !s.begin() {
+	if len(held) == 0 || !s.begin() {
 		return
 	}
 	go func() {
 		defer s.running.Done()
-		s.restore(held, records)
+		s.restore(held)
 	}()
 }
 
-// restore writes back what memory knows to be live and Redis lacks.
-func (s *Store) restore(held []*entry, records map[*entry]*session.Record) {
-	g, ctx := errgroup.WithContext(s.alive)
-	g.SetLimit(rereaders)
-	for _, e := range held {
-		g.Go(func() error { return s.submit(ctx, e.key, &change{make: restored(e.key, records[e])}) })
+// restore writes back what is held, where Redis lacks it: sessions, and then
+// their private jars, which look at them.
+func (s *Store) restore(held []*entry) {
+	var err error
+	for _, private := range []bool{false, true} {
+		g, ctx := errgroup.WithContext(s.alive)
+		g.SetLimit(rereaders)
+		for _, e := range held {
+			if private == (e.key.Worker != "") {
+				g.Go(func() error { return s.restoreOne(ctx, e) })
+			}
+		}
+		err = cmp.Or(err, g.Wait())
 	}
-	if err := g.Wait(); err != nil {
+	if err != nil {
 		s.log.Warn("Redis is another server than before, and not all of its sessions could be compared with those in memory", "err", err)
 		return
 	}
 	s.log.Info("Redis is another server than before: its sessions were compared with those in memory", "sessions", len(held))
+}
+
+// restoreOne tries until Redis takes it: it may be heard of before it is found
+// to be back.
+func (s *Store) restoreOne(ctx context.Context, e *entry) error {
+	for {
+		e.mu.Lock()
+		v := s.held(e)
+		e.mu.Unlock()
+		if v == nil {
+			return nil
+		}
+		err := s.submit(ctx, e.key, &change{make: restored(e.key, v.record)})
+		if errors.Is(err, session.ErrAway) {
+			select {
+			case <-time.After(probeFirst):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if err == nil && e.lost == v {
+			e.lost = nil
+		}
+		return err
+	}
 }
 
 // restored adds to what Redis holds what only memory knows: all of a session
@@ -98,13 +154,16 @@ func (s *Store) restore(held []*entry, records map[*entry]*session.Record) {
 func restored(key session.Key, held *session.Record) func(own, shared *session.Record, now int64) (*session.Record, int64) {
 	return func(own, shared *session.Record, now int64) (*session.Record, int64) {
 		switch {
-		case !held.Live(now), max(own.Floor(now), shared.Floor(now)) > held.Jar.Floor():
+		case !matters(held, now), max(own.Floor(now), shared.Floor(now)) > held.Jar.Floor():
 			return own, 0
 		case own == nil:
 			return held, 0
 		}
-		jar := own.Jar
-		missing := lacking(own.Jar, held.Jar)
+		jar := raised(own.Jar, held.Jar)
+		missing := lacking(jar, held.Jar)
+		if !held.Live(now) {
+			missing = nil
+		}
 		for _, c := range missing {
 			u := session.Update{Base: c.Version, Writer: c.Writer, Timid: true, Cookies: []session.Cookie{c}}
 			jar, _ = jar.Apply(u, c.Version)
@@ -114,6 +173,29 @@ func restored(key session.Key, held *session.Record) func(own, shared *session.R
 		}
 		return &session.Record{Jar: jar, Used: max(own.Used, held.Used), Ends: max(own.Ends, held.Ends)}, 0
 	}
+}
+
+// raised is jar with the floor of held, where it has a lower one, and without
+// what is below.
+func raised(jar, held *session.Jar) *session.Jar {
+	if jar.Floor() >= held.Floor() {
+		return jar
+	}
+	p := jar.Parts()
+	p.Floor, p.Version = held.Floor(), max(p.Version, held.Floor())
+	p.Revoked = slices.Clone(p.Revoked)
+	p.Cookies = slices.DeleteFunc(slices.Clone(p.Cookies), func(c session.Cookie) bool { return c.Version < held.Floor() })
+	for _, name := range held.Parts().Revoked {
+		set := slices.ContainsFunc(p.Cookies, func(c session.Cookie) bool { return c.Name == name })
+		if !set && !slices.Contains(p.Revoked, name) {
+			p.Revoked = append(p.Revoked, name)
+		}
+	}
+	next, err := session.NewJar(p)
+	if err != nil {
+		return jar // can't be: its cookies are in a jar
+	}
+	return next
 }
 
 // lacking are the cookies and deletions of held that jar lacks: those of which
