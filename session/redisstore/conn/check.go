@@ -146,26 +146,33 @@ func (c *Client) checkNode(ctx context.Context, m Master, prefix string, warn fu
 	addr := m.Addr
 	n := redis.NewClient(c.Node(addr))
 	defer n.Close()
-	if err := n.Ping(ctx).Err(); err != nil && !redis.IsPermissionError(err) {
+	cn := n.Conn()
+	defer cn.Close()
+	// Connecting runs SELECT too, where the URL has a number.
+	if err := cn.Hello(ctx, 3, "", "", "").Err(); redis.IsPermissionError(err) {
+		return c.lacks([]string{"+" + command(err)}, addr, err)
+	} else if strings.HasPrefix(fmt.Sprint(err), "ERR unknown command") {
+		return c.fault(addr, "it does not speak RESP3, and so can't tell what changed", "reach Redis itself, not what stands between", err)
+	} else if err != nil {
 		if c.options.Mode != Single && !slices.Contains(c.options.Addrs, addr) && isDial(err) {
 			return c.fault(addr, "its peers announce this address, and it can't be reached from here", "let them announce one that can (replica-announce-ip, cluster-announce-ip): "+reason(err), err)
 		}
 		return c.explain(addr, err, false)
 	}
-	info, err := n.Info(ctx, "all").Result() // one section a call is all that 6.2 takes
+	info, err := cn.Info(ctx, "all").Result() // one section a call is all that 6.2 takes
 	if redis.IsPermissionError(err) {
-		return c.lacks(c.missing(ctx, n, prefix), addr, err)
+		return c.lacks(c.missing(ctx, cn, prefix), addr, err)
 	} else if err != nil {
 		return c.explain(addr, err, false)
 	}
 	if err := c.judge(addr, parseInfo(info), warn); err != nil {
 		return err
 	}
-	if missing := c.missing(ctx, n, prefix); len(missing) > 0 {
+	if missing := c.missing(ctx, cn, prefix); len(missing) > 0 {
 		return c.lacks(missing, addr, errNoPermission)
 	}
 	// A disk that failed, a full memory or missing replicas show nowhere but at a write.
-	if err := n.Set(ctx, m.Key("{"+prefix+"cookies:~check", "}:"), "", DialTimeout).Err(); err != nil {
+	if err := cn.Set(ctx, m.Key("{"+prefix+"cookies:~check", "}:"), "", DialTimeout).Err(); err != nil {
 		return c.explain(addr, err, false)
 	}
 	return nil

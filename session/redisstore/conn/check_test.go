@@ -258,6 +258,9 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 		{"a Redis that is too old", func(t *testing.T) *conn.Client {
 			return open(t, "redis://"+answer(t, old("redis_version:6.0.16\r\nredis_mode:standalone\r\nrole:master\r\n")))
 		}, `this is Redis 6.0.16: use 6.2 or newer$`},
+		{"a Redis that speaks RESP2 alone", func(t *testing.T) *conn.Client {
+			return open(t, redistest.Single(t, redistest.Conf(`rename-command HELLO ""`)).URL())
+		}, `it does not speak RESP3, and so can't tell what changed: reach Redis itself`},
 		{"a full memory", func(t *testing.T) *conn.Client {
 			return open(t, redistest.Single(t, redistest.Conf("maxmemory 1")).URL())
 		},
@@ -299,6 +302,15 @@ func TestCheckWarns(t *testing.T) {
 	}
 }
 
+func TestCheckNamesWhatANumberedDatabaseNeeds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t, redistest.User("proxy", "on >hunter2 ~* &* +@all -select"))
+	_, err := check(t, open(t, "redis://proxy:hunter2@"+s.Addr+"/1"))
+	if want := `the user "proxy" lacks permissions: +select: `; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Check: %v\nwant %s", err, want)
+	}
+}
+
 // What Check says is missing is enough: whoever grants just that may go on.
 func TestCheckNamesEachMissingPermission(t *testing.T) {
 	t.Parallel()
@@ -306,7 +318,7 @@ func TestCheckNamesEachMissingPermission(t *testing.T) {
 	all := "~session:* ~{session:* &session:* " + strings.Join(conn.Rights(), " ")
 	for i, tt := range []struct{ name, without string }{
 		{"a command", "+hset"}, {"a command of scripts", "+zremrangebyscore"}, {"a subcommand", "+client|tracking"},
-		{"INFO", "+info"}, {"MULTI", "+multi"}, {"the public keys", "~session:*"}, {"the companions", "~{session:*"}, {"the channel", "&session:*"},
+		{"PING", "+ping"}, {"INFO", "+info"}, {"MULTI", "+multi"}, {"DISCARD", "+discard"}, {"the public keys", "~session:*"}, {"the companions", "~{session:*"}, {"the channel", "&session:*"},
 		{"two", "+eval +evalsha"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,10 +46,18 @@ func rights(prefix string) []right {
 		{"+client|setname", []any{"CLIENT", "SETNAME", "sessionproxy"}},
 		{"+client|tracking", []any{"CLIENT", "TRACKING", "OFF"}},
 		{"+subscribe", []any{"SUBSCRIBE", prefix + "tracking"}},
-		{"+cluster|slots", []any{"CLUSTER", "SLOTS"}},
-		{"+command", []any{"COMMAND", "COUNT"}},
-		{"+readonly", []any{"READONLY"}},
+		{"+cluster|slots", []any{"CLUSTER", "SLOTS"}}, // in a Cluster only
 	}
+}
+
+var quoted = regexp.MustCompile(`'([a-z|]+)'`)
+
+// command is the one that a user may not run, as a server names it.
+func command(err error) string {
+	if found := quoted.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return "ping"
 }
 
 type right struct {
@@ -56,8 +65,8 @@ type right struct {
 	args []any
 }
 
-// The rest of the ACL line: a connection that lacks these gets nowhere.
-var handshake = []string{"+hello", "+multi", "+discard"}
+// The rest of the ACL line: what this check is done with. HELLO is everyone's.
+var handshake = []string{"+multi", "+discard"}
 
 // keys and channels are the ACL patterns of all that is stored and said under a prefix.
 func patterns(prefix string) []string {
@@ -66,9 +75,7 @@ func patterns(prefix string) []string {
 
 // missing returns what of the ACL line the user lacks, in its order. Between
 // MULTI and DISCARD a server checks commands, and runs none.
-func (c *Client) missing(ctx context.Context, n *redis.Client, prefix string) []string {
-	cn := n.Conn()
-	defer cn.Close()
+func (c *Client) missing(ctx context.Context, cn *redis.Conn, prefix string) []string {
 	for _, name := range []string{"MULTI", "DISCARD"} {
 		if err := cn.Do(ctx, name).Err(); redis.IsPermissionError(err) {
 			return []string{"+" + strings.ToLower(name)}
@@ -85,8 +92,7 @@ func (c *Client) missing(ctx context.Context, n *redis.Client, prefix string) []
 	}
 	defer cn.Do(ctx, "DISCARD")
 	for _, r := range rights(prefix) {
-		clustered := r.name == "+cluster|slots" || r.name == "+command" || r.name == "+readonly"
-		if clustered && c.options.Mode != Cluster {
+		if r.name == "+cluster|slots" && c.options.Mode != Cluster {
 			continue
 		}
 		err := cn.Do(ctx, r.args...).Err()
