@@ -16,9 +16,19 @@ type Relay struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
-	open  chan struct{}
+	roads []*road    // the last one is for new connections
 	conns map[net.Conn]bool
 	ended bool
+}
+
+// road is what some of the connections take. It is open while nothing holds
+// them up.
+type road struct{ open chan struct{} }
+
+func newRoad() *road {
+	r := &road{make(chan struct{})}
+	close(r.open)
+	return r
 }
 
 // NewRelay starts one before a server.
@@ -28,9 +38,7 @@ func NewRelay(t testing.TB, target string) *Relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := make(chan struct{})
-	close(open)
-	r := &Relay{Addr: l.Addr().String(), target: target, listener: l, open: open, conns: map[net.Conn]bool{}}
+	r := &Relay{Addr: l.Addr().String(), target: target, listener: l, roads: []*road{newRoad()}, conns: map[net.Conn]bool{}}
 	r.wg.Go(r.accept)
 	t.Cleanup(func() {
 		r.mu.Lock()
@@ -50,21 +58,34 @@ func NewRelay(t testing.TB, target string) *Relay {
 func (r *Relay) Stall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.open:
-		r.open = make(chan struct{})
-	default:
+	for _, road := range r.roads {
+		select {
+		case <-road.open:
+			road.open = make(chan struct{})
+		default:
+		}
 	}
+}
+
+// Lose is Stall for the connections there are. New ones pass, as they do where
+// a router forgot the old ones.
+func (r *Relay) Lose() {
+	r.Stall()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.roads = append(r.roads, newRoad())
 }
 
 // Resume lets pass what was held, and what comes.
 func (r *Relay) Resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.open:
-	default:
-		close(r.open)
+	for _, road := range r.roads {
+		select {
+		case <-road.open:
+		default:
+			close(road.open)
+		}
 	}
 }
 
@@ -88,15 +109,16 @@ func (r *Relay) accept() {
 			client.Close()
 			continue
 		}
-		if !r.add(client, server) {
+		way, ok := r.add(client, server)
+		if !ok {
 			return
 		}
-		r.wg.Go(func() { r.pass(server, client) })
-		r.wg.Go(func() { r.pass(client, server) })
+		r.wg.Go(func() { r.pass(way, server, client) })
+		r.wg.Go(func() { r.pass(way, client, server) })
 	}
 }
 
-func (r *Relay) add(conns ...net.Conn) bool {
+func (r *Relay) add(conns ...net.Conn) (way *road, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range conns {
@@ -105,17 +127,17 @@ func (r *Relay) add(conns ...net.Conn) bool {
 			c.Close()
 		}
 	}
-	return !r.ended
+	return r.roads[len(r.roads)-1], !r.ended
 }
 
-func (r *Relay) gate() chan struct{} {
+func (r *Relay) gate(way *road) chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.open
+	return way.open
 }
 
 // pass copies until either side ends, and then ends both.
-func (r *Relay) pass(to, from net.Conn) {
+func (r *Relay) pass(way *road, to, from net.Conn) {
 	defer func() {
 		to.Close()
 		from.Close()
@@ -126,7 +148,7 @@ func (r *Relay) pass(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		<-r.gate()
+		<-r.gate(way)
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return

@@ -109,9 +109,15 @@ func openCA(t testing.TB, dir string) *certs.Authority {
 // AddProxy starts another proxy with the same configuration, store and CA.
 func (w *World) AddProxy() *Proxy {
 	w.t.Helper()
+	return w.AddProxyOn(w.store)
+}
+
+// AddProxyOn starts one with a store of its own, as on another machine.
+func (w *World) AddProxyOn(store session.Store) *Proxy {
+	w.t.Helper()
 	l := w.options.Listen
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
-	o := proxy.Options{Config: w.config, Store: w.store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts}
+	o := proxy.Options{Config: w.config, Store: store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts}
 	if w.options.Leases != nil {
 		o.Leases = w.options.Leases()
 	}

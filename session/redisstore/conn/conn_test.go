@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,6 +116,57 @@ func TestSwitchedLeavesTheOldMaster(t *testing.T) {
 	c.Drop(old.Addr)
 	if got := who(); got != "old<nil>" {
 		t.Errorf("after Drop: %s", got)
+	}
+}
+
+// A pool does not find out one by one that a router forgot its connections.
+func TestForgottenConnectionsAreLeftAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	r := redistest.NewRelay(t, s.Addr)
+	c := open(t, "redis://"+r.Addr)
+	get := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		defer cancel()
+		return c.Get(ctx, "k").Err()
+	}
+	s.Do("SET", "k", "v")
+	redistest.Eventually(t, 5*time.Second, "the pool is warm", func() bool { return get() == nil && c.PoolStats().IdleConns >= 4 })
+	r.Lose()
+	if err := get(); err == nil {
+		t.Error("a forgotten connection answered")
+	}
+	if err := get(); err != nil {
+		t.Errorf("after the first time-out: %v", err)
+	}
+}
+
+// One command that takes long is no lost road.
+func TestASlowCommandEndsNoOtherConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	c := open(t, s.URL())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var failed atomic.Int64
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			if err := c.Ping(t.Context()).Err(); err != nil {
+				failed.Add(1)
+			}
+		}
+	})
+	for range 3 {
+		slow, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		if err := c.BLPop(slow, 0, "none").Err(); err == nil {
+			t.Error("BLPOP of nothing ended")
+		}
+		cancel()
+	}
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d other commands failed", n)
 	}
 }
 

@@ -3,10 +3,14 @@ package conn
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // dialer dials a client's connections and can end them by address.
@@ -25,7 +29,7 @@ type dialer struct {
 
 func newDialer(config *tls.Config) *dialer {
 	return &dialer{
-		tls: config, net: net.Dialer{Timeout: DialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15e9, Interval: 5e9, Count: 3}},
+		tls: config, net: net.Dialer{Timeout: DialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}},
 		conns: map[*link]struct{}{}, heirs: map[string]string{},
 	}
 }
@@ -45,6 +49,7 @@ func (d *dialer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	l := &link{Conn: c, addr: addr, dialer: d}
+	l.heard.Store(time.Now().UnixNano())
 	d.mu.Lock()
 	d.conns[l] = struct{}{}
 	_, replaced := d.heirs[addr]
@@ -99,12 +104,50 @@ func (d *dialer) drop(addr string) {
 	}
 }
 
+// patience is how long a question is out before its address is suspect.
+const patience = 200 * time.Millisecond
+
+// unheard ends the connections to an address from which nothing came since a
+// question was asked there, on none of them: where a router forgot them, a pool
+// would find out one by one, at the price of a time-out each.
+func (d *dialer) unheard(addr string, asked int64) {
+	if time.Now().UnixNano()-asked < int64(patience) {
+		return
+	}
+	d.mu.Lock()
+	for l := range d.conns {
+		if l.addr == addr && l.heard.Load() > asked {
+			d.mu.Unlock()
+			return // slow, and alive
+		}
+	}
+	d.mu.Unlock()
+	d.drop(addr)
+}
+
 // link is a connection that its dialer knows while it is open.
 type link struct {
 	net.Conn
 
-	addr   string
-	dialer *dialer
+	addr         string
+	dialer       *dialer
+	asked, heard atomic.Int64 // when it was last written to, and when something last came; Unix ns
+}
+
+func (l *link) Write(b []byte) (int, error) {
+	l.asked.Store(time.Now().UnixNano())
+	return l.Conn.Write(b)
+}
+
+func (l *link) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if n > 0 {
+		l.heard.Store(time.Now().UnixNano())
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.dialer.unheard(l.addr, l.asked.Load())
+	}
+	return n, err
 }
 
 func (l *link) Close() error {
