@@ -51,8 +51,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sessionproxy_cookies_injected_total", Help: "Cookies of sessions that requests left with."}, []string{"site"}),
 		captured: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_cookies_captured_total", Help: "Set-Cookie lines that belong to sessions, by what became of them."}, []string{"site", "kind"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sessionproxy_cookies_refused_total", Help: "Cookies that were not stored, as no browser would either, or not sent for the size of the header, by reason."}, []string{"reason"}),
+		refused: RefusedCookies(reg),
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_logins_total", Help: "Login requests by what came of them (in, out, unknown; shared: answered with another's; waited: in vain), and the proxy's own (recipe_in, recipe_failed)."}, []string{"site", "outcome"}),
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -66,10 +65,22 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_auth_failures_total", Help: "Credentials of clients that were refused, by reason."}, []string{"reason"}),
 	}
-	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.refused, m.logins, m.storeErrors,
+	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.logins, m.storeErrors,
 		m.leaseWait, m.upstreamFailures, m.egress, m.authFailures)
 	m.none = m.site("")
 	return m
+}
+
+// RefusedCookies is the registry's one counter of cookies that were refused, by
+// reason. The store counts there what it refuses of workers.
+func RefusedCookies(reg prometheus.Registerer) *prometheus.CounterVec {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sessionproxy_cookies_refused_total", Help: "Cookies that were not stored, as no browser would either, or not sent for the size of the header, by reason."}, []string{"reason"})
+	err := reg.Register(refused)
+	if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		return there.ExistingCollector.(*prometheus.CounterVec) //nolint:errorlint // it is no error
+	}
+	return refused
 }
 
 func (m *metrics) site(name string) *siteCounts {

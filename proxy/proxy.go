@@ -42,11 +42,16 @@ type Options struct {
 	Metrics  prometheus.Registerer
 	Timeouts Timeouts
 	Leases   upstream.Ledger // nil: leases are this process's alone
+
+	// StoreUp says whether the session store is there, where requests of
+	// declared sites may not go on without it. nil: they may.
+	StoreUp func() bool
 }
 
 // Proxy is a forward proxy that injects shared sessions. Make it with New.
 type Proxy struct {
 	store    session.Store
+	storeUp  func() bool // nil: requests go on without the store
 	certs    CertSource
 	ca       []byte
 	log      *slog.Logger
@@ -89,6 +94,7 @@ type Proxy struct {
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		store:      o.Store,
+		storeUp:    o.StoreUp,
 		certs:      o.Certs,
 		ca:         o.CA,
 		log:        o.Log,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // record writes the exchange's one line, and counts it.
@@ -172,10 +175,15 @@ func (p *Proxy) recordHandshake(c *connection, took time.Duration, err error) {
 		slog.Any("err", err))
 }
 
-// storeFailed tells of a store that failed a request.
+// storeFailed tells of a store that failed a request. That one is away it has
+// told itself, once.
 func (p *Proxy) storeFailed(op string, err error) {
 	p.metrics.storeErrors.WithLabelValues(op).Inc()
-	p.log.Warn("store", "op", op, "err", err)
+	level := slog.LevelWarn
+	if errors.Is(err, session.ErrAway) {
+		level = slog.LevelDebug
+	}
+	p.log.Log(context.Background(), level, "store", "op", op, "err", err)
 }
 
 // ids names exchanges: a prefix of this process, and a number.

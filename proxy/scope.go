@@ -40,6 +40,9 @@ func (x *exchange) scope(r *http.Request) *refusal {
 	x.whose = session.WhoseRequest(x.evidence(r))
 	x.key = session.Key{Site: x.site.Key, ID: x.id.session}
 	x.logout = x.site.endsLogin(r.URL)
+	if x.inUse() && x.p.storeUp != nil && !x.p.storeUp() {
+		return refuse(http.StatusServiceUnavailable, "proxy_internal_error", "store_unavailable", "The store of the sessions does not answer. Try again.")
+	}
 	for name, value := range x.site.Headers { // after the evidence: these are not the client's
 		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
 	}

@@ -28,7 +28,9 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
-	"github.com/sessionproxy/sessionproxy/session/embedded"
+	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/redisstore"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
 )
 
 // instance is one running proxy with its store, its CA and its ports. All
@@ -37,7 +39,10 @@ type instance struct {
 	config    *config.Config
 	log       *slog.Logger
 	authority *certs.Authority
-	store     *embedded.Store
+	store     session.Store
+	redis     *redisstore.Store // store, where it is that
+	client    *conn.Client      // its own
+	declared  atomic.Pointer[map[string]redisstore.Site]
 	proxy     *proxy.Proxy
 	audit     *audit.Log
 	grants    *filestore.Store
@@ -83,17 +88,15 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	if err := i.bindAll(); err != nil {
 		return err
 	}
-	if i.store, err = embedded.Open(filepath.Join(c.State, "store.db")); err != nil {
+	if err := i.openStore(); err != nil {
 		return err
-	}
-	if n := i.store.Damaged(); n > 0 {
-		i.log.Warn("some sessions in the store can't be read and were set aside", "count", n)
 	}
 	if err := i.openAccess(stdout); err != nil {
 		return err
 	}
 	i.proxy, err = proxy.New(proxy.Options{
-		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry, Audit: i.audit,
+		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
+		Audit: i.audit, StoreUp: i.storeUp(),
 	})
 	if err != nil {
 		return err
@@ -253,6 +256,9 @@ func (i *instance) close() {
 		if err := i.store.Close(); err != nil {
 			i.log.Error("close store", "err", err)
 		}
+	}
+	if i.client != nil {
+		_ = i.client.Close() // all that is left are idle connections
 	}
 }
 

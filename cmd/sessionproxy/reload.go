@@ -110,6 +110,7 @@ func (i *instance) reload(source config.Source) {
 	i.cert.Store(cert)
 	i.current.Store(next)
 	i.loaded.Store(&loaded{at: time.Now()})
+	i.declare(next)
 	if keys := i.config.NeedsRestart(next); len(keys) > 0 {
 		i.log.Warn("reload: some changes wait for a restart", "keys", strings.Join(keys, ", "))
 	}

@@ -39,7 +39,7 @@ are one site, on loopback, with an embedded store.`,
 	f.StringArrayVar(&source.Flags.Listen, "listen", nil, "proxy port, as `ADDR[,ask][,client=NAME][,session=ID]`; may be repeated (default 127.0.0.1:8080)")
 	f.StringVar(&source.Flags.Admin, "admin", "", "`ADDR` of the admin API (default 127.0.0.1:8081)")
 	f.StringVar(&source.Flags.Ops, "ops", "", "`ADDR` of /metrics, /healthz and /readyz (default 127.0.0.1:8082)")
-	f.StringVar(&source.Flags.Store, "store", "", "where sessions live (default embedded)")
+	f.StringVar(&source.Flags.Store, "store", "", "where sessions live: embedded, or the `URL` of a Redis (default embedded)")
 	f.StringVar(&source.Flags.State, "state", "", "`DIR` of CA, keys, admin token and embedded store (default ./state)")
 	return cmd
 }

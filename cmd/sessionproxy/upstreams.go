@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -296,44 +295,4 @@ func showUpstreams(w io.Writer, list admin.Upstreams) error {
 		rows = append(rows, []string{u.Pool, u.URL, u.ID, state, fmt.Sprintf("%d/%d", len(u.Leases), u.Capacity), strings.Join(owners, " "), u.Source})
 	}
 	return table(w, rows)
-}
-
-// progress is a line that counts, on a terminal only.
-type progress struct {
-	w    io.Writer // nil: nobody looks
-	what string
-	of   int
-
-	mu sync.Mutex // guards n
-	n  int
-}
-
-func newProgress(w io.Writer, what string, of int) *progress {
-	p := &progress{what: what, of: of}
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			p.w = w
-		}
-	}
-	return p
-}
-
-// barWidth is how many characters the whole is.
-const barWidth = 30
-
-func (p *progress) step() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.n++
-	if p.w != nil {
-		done := barWidth * p.n / p.of
-		fmt.Fprintf(p.w, "\r%s [%s%s] %d/%d", p.what, strings.Repeat("#", done), strings.Repeat(".", barWidth-done), p.n, p.of)
-	}
-}
-
-// end takes the line away.
-func (p *progress) end() {
-	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,6 +70,18 @@ func TestReadiness(t *testing.T) {
 	check(503, "starting")
 	ready.Set(Ready)
 	check(200, "ready")
+	var up atomic.Bool
+	for _, required := range []bool{false, true} {
+		up.Store(true)
+		ready.Need(up.Load, required)
+		check(200, "ready")
+		up.Store(false)
+		status := 200
+		if required {
+			status = 503
+		}
+		check(status, "degraded")
+	}
 	ready.Set(Draining)
 	check(503, "draining")
 }

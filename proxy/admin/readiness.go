@@ -28,16 +28,30 @@ func (s State) String() string {
 
 // Readiness is what /readyz tells load balancers. The zero Readiness is
 // Starting. It is safe for concurrent use.
-type Readiness struct{ state atomic.Int32 }
+type Readiness struct {
+	state    atomic.Int32
+	up       func() bool
+	required bool
+}
 
 // Set changes the state.
 func (r *Readiness) Set(s State) { r.state.Store(int32(s)) }
 
+// Need makes it depend on a part: while that is not up, /readyz says degraded,
+// with 503 where the part is required. It is called before anything serves.
+func (r *Readiness) Need(up func() bool, required bool) { r.up, r.required = up, required }
+
 func (r *Readiness) serve(w http.ResponseWriter, _ *http.Request) {
 	s := State(r.state.Load())
-	status := http.StatusServiceUnavailable
+	status, word := http.StatusServiceUnavailable, s.String()
 	if s == Ready {
 		status = http.StatusOK
+		if r.up != nil && !r.up() {
+			word = "degraded"
+			if r.required {
+				status = http.StatusServiceUnavailable
+			}
+		}
 	}
-	writeText(w, status, s.String())
+	writeText(w, status, word)
 }

@@ -96,7 +96,7 @@ func (s *Store) tryAll(e *entry, batch []*change) error {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = callError{err} // whatever waited for Redis
 	}
-	e.node.failed(e, err)
+	e.node.failed(e.public, err)
 	return err
 }
 

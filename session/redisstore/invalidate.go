@@ -46,7 +46,7 @@ func (s *Store) invalidateAll() {
 	for _, e := range s.cache.all() {
 		coherent := s.tracker.Coherent(e.public)
 		e.mu.Lock()
-		known := e.last != nil && e.last.holds() && matters(e.last.record, now)
+		known := e.last != nil && e.last.holds() && e.last.record.Matters(now)
 		if known && !coherent {
 			s.hold(e)
 		}

@@ -206,7 +206,7 @@ func (s *Store) fly(e *entry, f *flight, gen uint64) {
 	if f.err == nil {
 		s.cache.grown(e, f.state)
 	} else {
-		e.node.failed(e, f.err)
+		e.node.failed(e.public, f.err)
 	}
 	close(f.done)
 }

@@ -68,7 +68,7 @@ type offer struct {
 
 // failed looks at what a call of Redis ended with, and switches to outage mode
 // where it is of that kind.
-func (n *node) failed(e *entry, err error) {
+func (n *node) failed(public string, err error) {
 	mode := outage(err)
 	if mode == there {
 		return
@@ -84,7 +84,7 @@ func (n *node) failed(e *entry, err error) {
 	}
 	n.outages.Add(1)
 	n.mode.Store(mode)
-	n.probe, n.since, n.dropped = e.public, time.Now(), 0
+	n.probe, n.since, n.dropped = public, time.Now(), 0
 	n.s.log.Warn("the Redis store is away: requests go on with the last known sessions", "err", err)
 	go func() {
 		defer n.s.running.Done()
@@ -126,6 +126,27 @@ var codes = map[string]int32{
 	"ERR max number of clients": away,
 }
 
+// keepWatching notices an outage though no request comes: the tracker is the
+// first to lose its connection.
+func (s *Store) keepWatching(ctx context.Context) {
+	tick := time.NewTicker(probeMost)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		public := s.publicKey(session.Key{Site: "watched", ID: session.DefaultID})
+		if s.tracker.Coherent(public) {
+			continue
+		}
+		if at := s.node(public); !at.refusesWrites() {
+			at.failed(public, at.set(ctx, public))
+		}
+	}
+}
+
 // keepProbing tries a write until one comes through, and then what waits.
 func (n *node) keepProbing(ctx context.Context) {
 	for wait := probeFirst; ; wait = min(2*wait, probeMost) {
@@ -140,14 +161,23 @@ func (n *node) keepProbing(ctx context.Context) {
 	}
 }
 
-// try writes, since a Redis that is full or a replica still answers.
+// try says whether Redis takes writes again.
 func (n *node) try(ctx context.Context) bool {
+	n.mu.Lock()
+	public := n.probe
+	n.mu.Unlock()
+	return n.set(ctx, public) == nil
+}
+
+// set writes to the slot of a key, since a Redis that is full or a replica
+// still answers.
+func (n *node) set(ctx context.Context, public string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.s.budget)
 	defer cancel()
-	n.mu.Lock()
-	key := n.s.prefix + "probe:{" + n.probe + "}"
-	n.mu.Unlock()
-	return n.s.client.Set(ctx, key, "1", time.Second).Err() == nil
+	if err := n.s.client.Set(ctx, n.s.prefix+"probe:{"+public+"}", "1", time.Second).Err(); err != nil {
+		return callError{err}
+	}
+	return nil
 }
 
 // replay writes what waits, and ends the outage once nothing does.
@@ -252,7 +282,7 @@ func (o *offer) change(s *Store) *change {
 
 // newer are the cookies of an offer that nobody changed since.
 func newer(jar *session.Jar, o *offer) []session.Cookie {
-	have := versions(jar)
+	have := jar.Versions()
 	var cookies []session.Cookie
 	for _, c := range o.update.Cookies {
 		if have[c.Identity()] <= o.version {

@@ -273,3 +273,23 @@ func TestCloseInAnOutageIsQuick(t *testing.T) {
 		t.Errorf("Close took %v", took)
 	}
 }
+
+func TestCloseWithoutRedisIsQuick(t *testing.T) {
+	t.Parallel()
+	r, client := single(t)
+	s, err := Open(Options{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, soon, "the tracker follows", func() bool { return s.tracker.Coherent(mirrorKey) })
+	set(t, s, shop, "sid=1")
+	r.Kill()
+	redistest.Eventually(t, soon, "the outage is noticed though nobody asks", func() bool { return !s.Up() })
+	start := time.Now()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(start); took > 4*defaultBudget {
+		t.Errorf("Close took %v", took)
+	}
+}

@@ -75,19 +75,19 @@ func TestWhatIsWrittenBack(t *testing.T) {
 				own = &session.Record{Jar: tt.own.jar, Used: now, Ends: now + 60e6}
 			}
 			held := &session.Record{Jar: tt.held.jar, Used: now, Ends: now + 60e6}
-			got, _ := restored(shop, held)(own, nil, now)
+			got, _ := restored(held)(own, nil, now)
 			want(t, "the jar", pairs(got.Jar), tt.want)
 			if (got.Jar.Floor() > 0) != tt.floor {
 				t.Errorf("its floor is %d", got.Jar.Floor())
 			}
 			// Another proxy that has the same does nothing more.
-			if again, _ := restored(shop, held)(got, nil, now); again != got {
+			if again, _ := restored(held)(got, nil, now); again != got {
 				t.Errorf("once more, and it is %q", pairs(again.Jar))
 			}
 		})
 	}
 	over := &session.Record{Jar: old.jar, Used: noon, Ends: noon + int64(time.Second/time.Microsecond)}
-	if got, _ := restored(shop, over)(nil, nil, noon+60e6); got != nil {
+	if got, _ := restored(over)(nil, nil, noon+60e6); got != nil {
 		t.Errorf("a session that is over was written back: %q", pairs(got.Jar))
 	}
 }

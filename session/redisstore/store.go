@@ -135,6 +135,7 @@ func (s *Store) start(t tracker) {
 	for range rereaders {
 		s.running.Go(func() { s.keepRereading(s.alive) })
 	}
+	s.running.Go(func() { s.keepWatching(s.alive) })
 }
 
 // begin counts a goroutine that Close waits for. It reports false once the
