@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -323,4 +324,19 @@ func TestAnOutageOfTheStoreStopsNoRequest(t *testing.T) {
 	})
 	w.WantRecord(t, "store", "op", "load", "err", errStore)
 	w.WantRecord(t, "store", "op", "apply", "err", errStore)
+}
+
+func TestARequiredStoreThatIsAwayStopsDeclaredSites(t *testing.T) {
+	t.Parallel()
+	var up atomic.Bool
+	w := world.New(t, world.Options{Handler: hello, StoreUp: up.Load})
+	for _, via := range []world.Way{world.Plain, world.TunnelH1, world.TunnelH2} {
+		a := world.Do(t, w.Client(via), world.Request(t, http.MethodGet, via.URL("/"), nil))
+		wantRefusal(t, a, http.StatusServiceUnavailable, "proxy_internal_error", "store_unavailable")
+	}
+	up.Store(true)
+	a := world.Do(t, w.Client(world.TunnelH1), world.Request(t, http.MethodGet, world.TunnelH1.URL("/"), nil))
+	if a.StatusCode != http.StatusOK {
+		t.Errorf("with the store there: %d %q", a.StatusCode, a.Text)
+	}
 }

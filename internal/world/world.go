@@ -45,6 +45,8 @@ type Options struct {
 	Store func(session.Store) session.Store
 	// Locks are those of all the world's proxies. Nil: each has its own.
 	Locks login.Locks
+	// StoreUp is the proxy's: see [proxy.Options].
+	StoreUp func() bool
 	// Faulty worlds may log errors, and leave connections to the origin:
 	// either fails the test otherwise.
 	Faulty bool
@@ -117,7 +119,10 @@ func (w *World) AddProxyOn(store session.Store) *Proxy {
 	w.t.Helper()
 	l := w.options.Listen
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
-	o := proxy.Options{Config: w.config, Store: store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts}
+	o := proxy.Options{
+		Config: w.config, Store: store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts,
+		StoreUp: w.options.StoreUp,
+	}
 	if w.options.Leases != nil {
 		o.Leases = w.options.Leases()
 	}
