@@ -25,13 +25,35 @@ func (r *Record) Combine(other, shared *Record, now int64) *Record {
 	jar := r.Jar.raised(other.Jar)
 	if other.Live(now) {
 		for _, c := range jar.lacking(other.Jar) {
+			before := jar
 			jar, _ = jar.Apply(Update{Base: c.Version, Writer: c.Writer, Timid: true, Cookies: []Cookie{c}}, c.Version)
+			if jar != before {
+				jar.date(&c, max(before.version, c.Version))
+			}
 		}
 	}
 	if jar == r.Jar {
 		return r
 	}
 	return &Record{Jar: jar, Used: max(r.Used, other.Used), Ends: max(r.Ends, other.Ends)}
+}
+
+// date gives a cookie that was just taken in, or the mark of its deletion, the
+// version that it had: a new one would be newer than changes of it that are
+// still to come. j is nobody else's yet.
+func (j *Jar) date(c *Cookie, version int64) {
+	id := c.Identity()
+	for i := range j.cookies {
+		if j.cookies[i].Identity() == id {
+			j.cookies[i].Version = c.Version
+		}
+	}
+	for i := range j.marks {
+		if j.marks[i].Identity == id {
+			j.marks[i].Version = c.Version
+		}
+	}
+	j.version = version
 }
 
 // raised is j with the floor of other, where it has a lower one, and without

@@ -71,3 +71,26 @@ func TestCombine(t *testing.T) {
 		t.Errorf("a session that is over came along: %q", got.Jar.pairs())
 	}
 }
+
+// What is taken in keeps its version: a change of it that waits in a proxy's
+// memory is newer still.
+func TestCombineMakesNothingNewer(t *testing.T) {
+	t.Parallel()
+	old, own := newHistory(t), newHistory(t)
+	old.apply(Update{Base: Latest}, "sid=1")
+	own.clock = old.clock + int64(time.Minute/time.Microsecond)
+	own.apply(Update{Base: Latest}, "x=1")
+	now := own.clock
+	life := func(h *history) *Record {
+		return &Record{Jar: h.jar, Used: now, Ends: now + int64(time.Hour/time.Microsecond)}
+	}
+	got := life(own).Combine(life(old), nil, now).Jar
+	for id, version := range old.jar.Versions() {
+		if have := got.Versions()[id]; have != version {
+			t.Errorf("%s has version %d, want %d as before", id.Name, have, version)
+		}
+	}
+	if got.Version() != own.jar.Version() {
+		t.Errorf("the jar has version %d, want its own %d", got.Version(), own.jar.Version())
+	}
+}

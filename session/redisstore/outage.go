@@ -45,7 +45,12 @@ type node struct {
 	offers  []*offer // the newest that fit
 	size    int
 	dropped int // since it went away
+
+	replayed map[*entry]versions // what the replay under way gave; it alone uses them
 }
+
+// versions are those of cookies, and of the marks of deleted ones.
+type versions map[session.Identity]int64
 
 // The modes of a node.
 const (
@@ -137,12 +142,17 @@ func (s *Store) keepWatching(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		public := s.publicKey(session.Key{Site: "watched", ID: session.DefaultID})
-		if s.tracker.Coherent(public) {
-			continue
+		nodes := s.allNodes()
+		if len(nodes) == 0 {
+			nodes = append(nodes, s.node(s.publicKey(session.Key{Site: "watched", ID: session.DefaultID})))
 		}
-		if at := s.node(public); !at.refusesWrites() {
-			at.failed(public, at.set(ctx, public))
+		for _, n := range nodes {
+			n.mu.Lock()
+			public := n.probe
+			n.mu.Unlock()
+			if !n.refusesWrites() && !s.tracker.Coherent(public) {
+				n.failed(public, n.set(ctx, public))
+			}
 		}
 	}
 }
@@ -187,7 +197,7 @@ func (n *node) replay(ctx context.Context) bool {
 		offers := n.offers
 		n.offers = nil
 		if len(offers) == 0 {
-			n.size = 0
+			n.size, n.replayed = 0, nil
 			n.mode.Store(there)
 			n.s.log.Info("the Redis store is back", "after", time.Since(n.since).Round(time.Millisecond), "captures_dropped", n.dropped)
 			n.mu.Unlock()
@@ -220,13 +230,28 @@ func (n *node) replay(ctx context.Context) bool {
 func (n *node) replayOne(ctx context.Context, e *entry, offers []*offer) bool {
 	ctx, cancel := context.WithTimeout(ctx, n.s.budget)
 	defer cancel()
+	if n.replayed == nil {
+		n.replayed = make(map[*entry]versions)
+	}
+	if n.replayed[e] == nil {
+		n.replayed[e] = make(versions)
+	}
+	// Of a cookie that was captured again and again the last one counts: the
+	// version that the first is given here would make the others late.
+	later := make(versions)
 	batch := make([]*change, len(offers))
-	for i, o := range offers {
-		batch[i] = o.change(n.s)
+	for i, o := range slices.Backward(offers) {
+		batch[i] = o.change(n.s, later, n.replayed[e])
 	}
 	err := n.s.writeAll(ctx, e, batch)
 	if outage(err) != there || ctx.Err() != nil {
 		return false
+	}
+	if err == nil {
+		gave := batch[len(batch)-1].jar.Versions()
+		for id := range later {
+			n.replayed[e][id] = gave[id]
+		}
 	}
 	if err != nil {
 		n.s.dropped.Add(uint64(len(offers)))
@@ -261,35 +286,45 @@ func (n *node) add(o *offer) bool {
 	return true
 }
 
-// change is the offer as it is made once Redis is back. What others changed
-// since is newer, and stays; for the rest the jar's own rules hold.
-func (o *offer) change(s *Store) *change {
-	return &change{make: func(own, shared *session.Record, now int64) (*session.Record, int64) {
+// change is the offer as it is made once Redis is back, without the cookies
+// that stand in a later offer; its own are added to those. What others changed
+// since is newer, and stays; replayed is what we did. For the rest the jar's own
+// rules hold.
+func (o *offer) change(s *Store, later, replayed versions) *change {
+	var cookies []session.Cookie
+	for _, c := range o.update.Cookies {
+		if _, again := later[c.Identity()]; !again {
+			cookies = append(cookies, c)
+		}
+		later[c.Identity()] = o.version
+	}
+	c := new(change)
+	c.make = func(own, shared *session.Record, now int64) (*session.Record, int64) {
 		key := o.entry.key
 		base := session.JarAt(key, own, shared, now)
 		if base == nil {
 			base = none
 		}
+		have := base.Versions()
 		u := o.update
-		u.Cookies = newer(base, o)
-		jar, _ := base.Apply(u, o.version)
-		if jar == base {
+		u.Cookies = nil
+		for _, cookie := range cookies {
+			v, given := replayed[cookie.Identity()]
+			ours := given && v == have[cookie.Identity()]
+			if ours {
+				u.Base = max(u.Base, v)
+			}
+			if ours || have[cookie.Identity()] <= o.version {
+				u.Cookies = append(u.Cookies, cookie)
+			}
+		}
+		c.jar, _ = base.Apply(u, o.version)
+		if c.jar == base {
 			return own, 0
 		}
-		return &session.Record{Jar: jar, Used: now, Ends: session.EndOf(key, jar, shared, now, o.life)}, 0
-	}}
-}
-
-// newer are the cookies of an offer that nobody changed since.
-func newer(jar *session.Jar, o *offer) []session.Cookie {
-	have := jar.Versions()
-	var cookies []session.Cookie
-	for _, c := range o.update.Cookies {
-		if have[c.Identity()] <= o.version {
-			cookies = append(cookies, c)
-		}
+		return &session.Record{Jar: c.jar, Used: now, Ends: session.EndOf(key, c.jar, shared, now, o.life)}, 0
 	}
-	return cookies
+	return c
 }
 
 // keep makes a change in memory and lets it wait for Redis. One that may not
