@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestQuickRunMeasuresEveryRow(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	// Without stock goproxy: 16 clients at once wait long for its RSA keys, above all under -race.
-	args := []string{"-quick", "-proxies", "sessionproxy,tuned,tuned-h2"}
+	args := []string{"-quick", "-proxies", "sessionproxy,on-redis,tuned,tuned-h2"}
 	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d, want 0\n%s", code, &stderr)
 	}

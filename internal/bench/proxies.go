@@ -27,6 +27,7 @@ type bed struct {
 	cores  cores
 	origin net.Listener
 	roots  *x509.CertPool // what clients trust
+	redis  *redisServer   // nil where no proxy needs one
 }
 
 // makeBed makes the keys, starts the origin and, if asked for, builds
@@ -59,7 +60,12 @@ func makeBed(ctx context.Context, names []string) (b *bed, err error) {
 		return b, err
 	}
 
-	if slices.Contains(names, sessionproxy) {
+	if slices.Contains(names, onRedis) {
+		if b.redis, err = startRedis(ctx, b.dir); err != nil {
+			return b, err
+		}
+	}
+	if slices.Contains(names, sessionproxy) || slices.Contains(names, onRedis) {
 		build := exec.CommandContext(ctx, "go", "build", "-o", b.file(sessionproxy),
 			"github.com/sessionproxy/sessionproxy/cmd/sessionproxy")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -72,6 +78,9 @@ func makeBed(ctx context.Context, names []string) (b *bed, err error) {
 func (b *bed) close() error {
 	if b.origin != nil {
 		b.origin.Close()
+	}
+	if b.redis != nil {
+		b.redis.stop()
 	}
 	return os.RemoveAll(b.dir)
 }
@@ -107,9 +116,9 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 
 	var args []string
 	program := b.file(sessionproxy)
-	if name == sessionproxy {
+	if ours(name) {
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, []byte(b.config(dir, addrs)), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(b.config(name, dir, addrs)), 0o600); err != nil {
 			return nil, err
 		}
 		args = []string{"serve", "--config", config}
@@ -151,20 +160,27 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 	return p, nil
 }
 
+// ours says whether the named proxy is sessionproxy.
+func ours(name string) bool { return name == sessionproxy || name == onRedis }
+
 // config is what an operator would write, and no tuning.
-func (b *bed) config(dir string, addrs []string) string {
+func (b *bed) config(name, dir string, addrs []string) string {
+	store := "embedded"
+	if name == onRedis {
+		store = "redis://" + b.redis.addr
+	}
 	return fmt.Sprintf(`listen: [{addr: %q, auth: ask}]
 admin: %q
 ops: %q
 state: %q
-store: embedded
+store: %q
 ca: {cert: %q, key: %q}
 clients: [{name: %q, password: %q}]
 sites:
   - name: bench
     hosts: [%q]
     origin: {ca: %q, resolve: {%q: "%s"}}
-`, addrs[0], addrs[1], addrs[2], filepath.Join(dir, "state"), b.file("ca.pem"), b.file("ca.key"),
+`, addrs[0], addrs[1], addrs[2], filepath.Join(dir, "state"), store, b.file("ca.pem"), b.file("ca.key"),
 		user, password, originHost, b.file("origin.pem"), originHost, b.origin.Addr())
 }
 
@@ -186,7 +202,7 @@ func (p *proxy) ready(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if p.name != sessionproxy {
+	if !ours(p.name) {
 		return nil
 	}
 	if err := p.fetch("/login"); err != nil {

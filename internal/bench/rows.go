@@ -7,12 +7,13 @@ import "slices"
 // The proxies that are measured.
 const (
 	sessionproxy = "sessionproxy" // all features on: credentials, cookies injected, a log line for each request
+	onRedis      = "on-redis"     // sessionproxy, its sessions in a Redis
 	tuned        = "tuned"        // goproxy as one who knows it would set it up
 	tunedH2      = "tuned-h2"     // the same, offering HTTP/2 to its clients
 	stock        = "stock"        // goproxy as it comes
 )
 
-var proxyNames = []string{sessionproxy, tuned, tunedH2, stock}
+var proxyNames = []string{sessionproxy, onRedis, tuned, tunedH2, stock}
 
 // A row is one way of using a proxy.
 type row struct {
@@ -37,6 +38,10 @@ var rows = []row{
 	{
 		name: "keep-alive", note: "HTTP/1.1, 1 KiB, connections kept",
 		path: "/1k", proxies: []string{sessionproxy, tuned, stock}, yardstick: tuned, budget: 1.1, goal: 0.7,
+	},
+	{
+		name: "redis", note: "keep-alive with the sessions in Redis, beside the embedded store",
+		path: "/1k", proxies: []string{onRedis, sessionproxy}, yardstick: sessionproxy,
 	},
 	{
 		name: "new-connection", note: "CONNECT, full TLS handshake, one request of 1 KiB; what one-shot scripts do",
