@@ -109,9 +109,10 @@ func (s *Store) Renew(ctx context.Context, key session.Key, life session.Life) e
 	e, err := s.entry(key)
 	if err == nil {
 		err = s.enqueue(e, &change{renews: true, done: make(chan struct{}),
-			make: func(own, shared *session.Record, now int64) (*session.Record, int64) {
+			// The use counts from when it was, however late it is written.
+			make: func(own, shared *session.Record, _ int64) (*session.Record, int64) {
 				end, due := own.Due(key, shared, now, life)
-				if !due {
+				if !due || own.Used > now {
 					return own, 0
 				}
 				return own.Renewed(now, end), 0

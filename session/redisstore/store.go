@@ -88,7 +88,8 @@ type Store struct {
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
-	nodes   map[string]*node // by address; "" where there is one
+	nodes   map[string]*node // by address; "" where there is one, or it is not known
+	slots   map[int]string   // address of the node of a slot, in a Cluster
 	rereads []*entry
 }
 
@@ -118,7 +119,7 @@ func newStore(o Options) (*Store, error) {
 		client: o.Client.UniversalClient, prefix: cmp.Or(o.Prefix, "session:"), sites: o.Sites, sealer: sealer,
 		silent: o.NoMirror, budget: defaultBudget, log: o.Log, observed: o.Observe, refusal: o.Refused,
 		clock: newClock(), cache: newCache(cmp.Or(o.CacheBytes, defaultCache)), wake: make(chan struct{}, rereaders),
-		nodes: make(map[string]*node), started: make(chan struct{}),
+		nodes: make(map[string]*node), slots: make(map[int]string), started: make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -166,31 +167,57 @@ func (s *Store) entry(key session.Key) (*entry, error) {
 	return s.cache.add(key, func() *entry { return &entry{key: key, public: public, node: at} }), nil
 }
 
-// node is where a key lives. In a Cluster each master fails by itself.
+// node is where a key lives. In a Cluster each master fails by itself: which one
+// a slot was first found on is good enough to tell slots that fail together.
 func (s *Store) node(public string) *node {
-	addr := ""
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		ctx, cancel := context.WithTimeout(s.alive, s.budget)
-		defer cancel()
-		if master, err := cluster.MasterForKey(ctx, public); err == nil {
-			addr = master.Options().Addr
-		}
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return s.nodeAt("", public)
 	}
+	slot := conn.Slot(public)
+	s.mu.Lock()
+	addr, known := s.slots[slot]
+	nobody := s.nodes[""]
+	s.mu.Unlock()
+	if known {
+		return s.nodeAt(addr, public)
+	}
+	if nobody != nil && nobody.refusesReads() {
+		return nobody // none of the Cluster's nodes can be asked
+	}
+	ctx, cancel := context.WithTimeout(s.alive, s.budget)
+	defer cancel()
+	master, err := cluster.MasterForKey(ctx, public)
+	if err != nil {
+		return s.nodeAt("", public)
+	}
+	addr = master.Options().Addr
+	s.mu.Lock()
+	s.slots[slot] = addr
+	s.mu.Unlock()
+	return s.nodeAt(addr, public)
+}
+
+func (s *Store) nodeAt(addr, public string) *node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[addr]
 	if n == nil {
-		n = &node{s: s}
+		n = &node{s: s, probe: public}
 		s.nodes[addr] = n
 	}
 	return n
 }
 
-// Up says whether Redis, all of it, takes reads and writes.
-func (s *Store) Up() bool {
+func (s *Store) allNodes() []*node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, n := range s.nodes {
+	return slices.Collect(maps.Values(s.nodes))
+}
+
+// Up says whether Redis, all of it, takes reads and writes.
+func (s *Store) Up() bool {
+	for _, n := range s.allNodes() {
 		if n.refusesWrites() {
 			return false
 		}
@@ -201,11 +228,8 @@ func (s *Store) Up() bool {
 // Waiting is the number of captures that wait for Redis, and Dropped that of
 // those that did not fit, ever.
 func (s *Store) Waiting() int {
-	s.mu.Lock()
-	nodes := slices.Collect(maps.Values(s.nodes))
-	s.mu.Unlock()
 	count := 0
-	for _, n := range nodes {
+	for _, n := range s.allNodes() {
 		n.mu.Lock()
 		count += len(n.offers)
 		n.mu.Unlock()
