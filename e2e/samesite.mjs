@@ -24,6 +24,9 @@ const loadAll = async ({ base, chains }) => {
   ways["module"] = (src) => put("script", { type: "module", src });
   ways["stylesheet"] = (href) => put("link", { rel: "stylesheet", href });
   ways["prefetch"] = (href) => put("link", { rel: "prefetch", href });
+  ways["import"] = (src) => void import(src).catch(() => {});
+  ways["font"] = (src) => void new FontFace("f", `url("${src}")`).load().catch(() => {});
+  ways["preload"] = (href) => put("link", { rel: "preload", as: "fetch", crossOrigin: "anonymous", href });
   ways["video"] = (src) => put("video", { src });
   ways["iframe"] = (src) => put("iframe", { src });
   ways["iframe-noreferrer"] = (src) => put("iframe", { referrerPolicy: "no-referrer", src });

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ const (
 	own     kin = "own"     // a page of the same origin
 	sibling kin = "sibling" // of another origin in the same site
 	foreign kin = "foreign" // of another, which includes the other scheme, and sandboxed frames
-	framed  kin = "framed"  // the shop's own, in a frame of a foreign page
+	framed  kin = "framed"  // of the same site, in a frame of a foreign page
 )
 
 // cell is one page that does all it can to the shop at https or http.
@@ -59,6 +60,7 @@ var cells = []cell{
 	{"foreign", "https", "https://evil.test/page", false, foreign},
 	{"sandboxed", "https", "https://shop.test/page?frame=/page&sandbox=sandbox='allow-scripts+allow-popups+allow-forms'", true, foreign},
 	{"framed", "https", "https://evil.test/page?frame=https://shop.test/page", true, framed},
+	{"framed-sibling", "https", "https://evil.test/page?frame=https://www.shop.test/page", true, framed},
 	{"plain-own", "https", "http://shop.test/page", false, foreign},
 	{"own", "http", "https://shop.test/page", false, foreign},
 	{"foreign", "http", "https://evil.test/page", false, foreign},
@@ -79,18 +81,25 @@ func preflighted(way string) bool {
 	return strings.HasPrefix(way, "fetch-put-") || strings.HasPrefix(way, "fetch-preflight-")
 }
 
+// anonymous says whether a page of another origin asks without credentials by
+// that way.
+func anonymous(way string) bool {
+	return regexp.MustCompile("-omit|-same-origin|-plain-|^(img-anonymous|module|import|font|preload)$").MatchString(way)
+}
+
 func (c cell) sameSite() bool { return c.kin == own || c.kin == sibling }
 
-// anonymous says whether a preflight has told that the request has no
-// credentials.
-func (c cell) anonymous(way string) bool { return c.kin == sibling && preflighted(way) && toAll(way) }
+// told says whether a preflight has told that the request has no credentials.
+func (c cell) told(way string) bool {
+	return (c.kin == sibling || c.From == "framed-sibling") && preflighted(way) && toAll(way)
+}
 
 // blind are requests that show nothing of what keeps the cookies back in the
 // browser. The page could have them sent in another way.
 func (c cell) blind(way string) bool {
 	switch {
 	case c.kin == framed:
-		return strings.Contains(way, "-omit") || way == "websocket"
+		return (strings.Contains(way, "-omit") || way == "websocket" || c.From == "framed-sibling" && anonymous(way)) && !c.told(way)
 	case c.From == "plain-foreign" && c.To == "http":
 		return strings.Contains(way, "-noreferrer") && !opens(way)
 	case c.From == "plain-quiet":
@@ -102,7 +111,7 @@ func (c cell) blind(way string) bool {
 // cross says whether the proxy is to take the request for a foreign page's own
 // doing, which changes nothing, or for one without credentials.
 func (c cell) cross(way string) bool {
-	return !c.sameSite() && !c.blind(way) && (!opens(way) || posts(way) && (c.kin == foreign || detours(way))) || c.anonymous(way)
+	return !c.sameSite() && !c.blind(way) && (!opens(way) || posts(way) && (c.kin == foreign || detours(way))) || c.told(way)
 }
 
 // want are the cookies of a fresh context's request. It reports false where
@@ -288,7 +297,7 @@ func (c cell) judge(way string, could bounds, saw [3]sighting, got [3]read) stri
 	fault(!within(saw[2].names, sent), "stale rides")
 	fault(!within(got[1].names, readable) || !within(got[2].names, readable), "more is read")
 	// What a simple POST brings can't be asked for again.
-	fault(got[0].ok && (!got[1].ok || !got[2].ok) && !(c.kin == sibling && posts(way) && toAll(way)), "less is read")
+	fault(got[0].ok && (!got[1].ok || !got[2].ok) && !(posts(way) && toAll(way) && c.kin != own), "less is read")
 	fault(!within(saw[0].names, saw[2].names), "stale loses some")
 	fault(!within(saw[0].values, "old") || !within(saw[1].values+" "+saw[2].values, "shared"), "values are not the session's")
 	want, exactly := c.want(way)

@@ -5,7 +5,7 @@
 // plain HTTP, in a tunnel over HTTP/1.1 or HTTP/2, or a WebSocket handshake,
 // becomes one exchange, and each step of it is a file named after the step:
 // identify, connect, intercept, exchange, scope, inject, roundtrip, capture,
-// relay, record. Everything else is tunnelled untouched.
+// anonymous, relay, record. Everything else is tunnelled untouched.
 //
 // goproxy is the engine: it dispatches CONNECT and runs the hook chain. Its
 // own interception is not used; the decrypted connection is served by one
