@@ -121,10 +121,14 @@ func TestAnAnonymousAnswerChangesNoSession(t *testing.T) {
 	w := world.New(t, world.Options{Handler: &o})
 	for _, via := range []world.Way{world.TunnelH1, world.TunnelH2} {
 		w.Get(t, via, set("sid=a1; Path=/", "who=; Max-Age=0; Path=/"))
+		conns := w.Origin.Accepted()
 		a := w.Get(t, via, "/who/star", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Origin", "https://www.shop.test")
 		wantCookie(t, a, "")
 		if got := a.Header["Set-Cookie"]; len(got) != 1 || got[0] != "who=sid-a1; Path=/" {
 			t.Errorf("the browser was given %q", got)
+		}
+		if n := w.Origin.Accepted() - conns; n > 0 {
+			t.Errorf("%s: asking again took %d more connections", via.Name, n)
 		}
 		wantCookie(t, w.GetAs(t, via, world.User{Name: "ben"}, "/"), "sid=a1; who=sid-a1")
 	}
