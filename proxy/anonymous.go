@@ -7,33 +7,59 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-// What became of an answer that the page behind a request could read only if
-// it had asked without credentials.
+// What became of a request of which no field tells whether it has credentials.
 const (
-	askedAgain = "asked again without the session" // the page has that answer
-	closed     = "closed to the page"              // it has none
+	askedWithout = "asked again without the session" // the page has that answer
+	askedWith    = "asked again with the session"
+	closed       = "closed to the page" // it has no answer
 )
 
-// hide keeps an answer that the session's cookies brought from a page that
-// could not have had it: one of another origin in the site, which may read what
-// is answered to everybody, and may have asked without credentials. Where asking
-// twice does no harm it gets the answer to a request without the session, whose
-// cookies are nobody's; else an answer that it can't read, as a request with
-// credentials would.
+// settle gives the page behind a request the answer that it could have had, where
+// it is one of another origin in the site that may have asked without
+// credentials, and may read what is answered to everybody.
 //
-// What the first answer has set stands: the page could have caused that.
-func (x *exchange) hide(r *http.Request, resp *http.Response) (*http.Response, *refusal) {
-	if x.injected == 0 || len(x.cookie) > 0 || !session.OnlyAnonymously(x.evidence(r), corsOf(resp)) {
+// What only a request without credentials may read, and the session's cookies
+// have brought, is asked for again without the session, whose cookies are
+// nobody's then. What the first answer has set stands: the page could have caused
+// that. Where asking twice may do harm it gets an answer that it can't read, as a
+// request with credentials would.
+//
+// From then on requests for it leave without the session at once, until an
+// answer may be read with credentials.
+func (x *exchange) settle(r *http.Request, resp *http.Response) (*http.Response, *refusal) {
+	if !x.browser || len(x.cookie) > 0 || !x.inUse() {
 		return resp, nil
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || x.upload != nil || x.upgrade != "" {
-		x.hidden = closed
-		delete(resp.Header, "Access-Control-Allow-Origin")
-		return resp, nil
+	cors := corsOf(resp)
+	safe := (r.Method == http.MethodGet || r.Method == http.MethodHead) && x.upload == nil && x.upgrade == ""
+	switch {
+	case x.injected > 0 && session.OnlyAnonymously(x.evidence(r), cors):
+		if !safe {
+			x.cors = closed
+			delete(resp.Header, "Access-Control-Allow-Origin")
+			return resp, nil
+		}
+		if resp.StatusCode < 400 { // else it says nothing of what is there
+			x.p.publicOnly.add(x.askedBy(r, r.Method)...)
+		}
+		return x.askWithout(r, resp)
+	case x.whose == session.Cross && safe && len(cors.AllowCredentials) > 0:
+		e := x.evidence(r)
+		e.Anonymous = false
+		if with, _ := cors.Allows(e.Origin); with && session.WhoseRequest(e) == session.Own {
+			x.p.publicOnly.remove(x.askedBy(r, r.Method)...)
+			x.whose = session.Own
+			return x.askWith(r, resp)
+		}
 	}
-	x.hidden = askedAgain
-	discard(resp)
+	return resp, nil
+}
+
+// askWithout asks again without the session.
+func (x *exchange) askWithout(r *http.Request, resp *http.Response) (*http.Response, *refusal) {
+	x.cors = askedWithout
 	set := resp.Header["Set-Cookie"]
+	discard(resp)
 	delete(r.Header, "Cookie")
 	resp, _, ref := x.try(r)
 	if ref != nil {
@@ -41,6 +67,22 @@ func (x *exchange) hide(r *http.Request, resp *http.Response) (*http.Response, *
 	}
 	if delete(resp.Header, "Set-Cookie"); len(set) > 0 {
 		resp.Header["Set-Cookie"] = set
+	}
+	return resp, nil
+}
+
+// askWith asks again with the session.
+func (x *exchange) askWith(r *http.Request, resp *http.Response) (*http.Response, *refusal) {
+	x.cors = askedWith
+	discard(resp)
+	x.inject(r)
+	resp, _, ref := x.try(r)
+	if ref != nil {
+		return nil, ref
+	}
+	x.capture(resp)
+	if x.injected > 0 && session.OnlyAnonymously(x.evidence(r), corsOf(resp)) {
+		return x.askWithout(r, resp) // who may read it depends on who asks
 	}
 	return resp, nil
 }
@@ -64,22 +106,17 @@ func (x *exchange) notePreflight(r *http.Request, resp *http.Response) {
 		return
 	}
 	with, without := session.AfterPreflight(e, corsOf(resp))
-	parts := x.preflightParts(r, first(r.Header, "Access-Control-Request-Method"))
+	asked := x.askedBy(r, first(r.Header, "Access-Control-Request-Method"))
 	switch {
 	case with:
-		x.p.preflights.remove(parts...)
+		x.p.publicOnly.remove(asked...)
 	case without:
-		x.p.preflights.add(parts...)
+		x.p.publicOnly.add(asked...)
 	}
 }
 
-// preflighted says whether r follows such a preflight.
-func (x *exchange) preflighted(r *http.Request) bool {
-	return x.p.preflights.has(x.preflightParts(r, r.Method)...)
-}
-
-// preflightParts are what browsers keep the answers to preflights by.
-func (x *exchange) preflightParts(r *http.Request, method string) []string {
+// askedBy is what is kept by: the page's origin, and what it asks for.
+func (x *exchange) askedBy(r *http.Request, method string) []string {
 	return []string{first(r.Header, "Origin"), method, x.target.scheme(), x.target.addr(), r.URL.RequestURI()}
 }
 

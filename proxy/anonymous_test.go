@@ -32,6 +32,12 @@ func (o *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.Set("Access-Control-Allow-Credentials", "true")
 		case "who":
 			h.Set("Set-Cookie", "who="+strings.NewReplacer("=", "-", "; ", "+").Replace(r.Header.Get("Cookie"))+"; Path=/")
+		case "fickle":
+			h.Set("Access-Control-Allow-Origin", "*")
+			if r.Header.Get("Cookie") == "" {
+				h.Set("Access-Control-Allow-Origin", origin)
+				h.Set("Access-Control-Allow-Credentials", "true")
+			}
 		case "304":
 			if r.Header.Get("Cookie") != "" {
 				w.WriteHeader(http.StatusNotModified)
@@ -54,7 +60,7 @@ func TestAPageReadsNothingThatItsRequestCouldNotBring(t *testing.T) {
 		reads              string // what comes back
 		open               bool   // to the page
 		asked              int64
-		hidden             string
+		cors               string
 	}{
 		{"what is open to all", "GET", "/star", sister, "", "", true, 2, "asked again without the session"},
 		{"what is open to its origin", "GET", "/echo", sister, "", "", true, 2, "asked again without the session"},
@@ -81,7 +87,7 @@ func TestAPageReadsNothingThatItsRequestCouldNotBring(t *testing.T) {
 				if tt.body != "" {
 					body = strings.NewReader(tt.body)
 				}
-				a := world.Do(t, w.Client(via), world.Request(t, tt.method, via.URL(tt.path), body, tt.fields...))
+				a := world.Do(t, w.Client(via), world.Request(t, tt.method, via.URL(tt.path+"?"+via.Name), body, tt.fields...))
 				if a.StatusCode != 200 || tt.method != "HEAD" && a.Text != tt.reads {
 					t.Errorf("%s: %d %q, want %q", via.Name, a.StatusCode, a.Text, tt.reads)
 				}
@@ -91,8 +97,8 @@ func TestAPageReadsNothingThatItsRequestCouldNotBring(t *testing.T) {
 				if n := o.asked.Load() - before; n != tt.asked {
 					t.Errorf("%s: the origin was asked %d times, want %d", via.Name, n, tt.asked)
 				}
-				if tt.hidden != "" {
-					w.WantRecord(t, "exchange", "mode", via.Mode(), "method", tt.method, "hidden", tt.hidden)
+				if tt.cors != "" {
+					w.WantRecord(t, "exchange", "mode", via.Mode(), "method", tt.method, "cors", tt.cors)
 				}
 			}
 		})
@@ -122,7 +128,7 @@ func TestAnAnonymousAnswerChangesNoSession(t *testing.T) {
 	for _, via := range []world.Way{world.TunnelH1, world.TunnelH2} {
 		w.Get(t, via, set("sid=a1; Path=/", "who=; Max-Age=0; Path=/"))
 		conns := w.Origin.Accepted()
-		a := w.Get(t, via, "/who/star", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Origin", "https://www.shop.test")
+		a := w.Get(t, via, "/who/star?"+via.Name, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Origin", "https://www.shop.test")
 		wantCookie(t, a, "")
 		if got := a.Header["Set-Cookie"]; len(got) != 1 || got[0] != "who=sid-a1; Path=/" {
 			t.Errorf("the browser was given %q", got)
@@ -131,6 +137,58 @@ func TestAnAnonymousAnswerChangesNoSession(t *testing.T) {
 			t.Errorf("%s: asking again took %d more connections", via.Name, n)
 		}
 		wantCookie(t, w.GetAs(t, via, world.User{Name: "ben"}, "/"), "sid=a1; who=sid-a1")
+	}
+}
+
+// An origin that opens itself to other pages when the session asks.
+func TestAFickleOriginShowsNoMore(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Handler: new(open)})
+	for _, via := range []world.Way{world.TunnelH1, world.TunnelH2H1} {
+		w.Get(t, via, set("sid=a1; Path=/"))
+		for range 3 {
+			wantCookie(t, w.Get(t, via, "/fickle", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Origin", "https://www.shop.test"), "")
+		}
+	}
+}
+
+// What is known to be for everybody is asked for once, until that changes.
+func TestWhatIsOpenToAllIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	for _, via := range []world.Way{world.TunnelH1, world.TunnelH2} {
+		var asked, both, status atomic.Int64
+		status.Store(200)
+		w := world.New(t, world.Options{Handler: handler(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			if both.Load() > 0 {
+				w.Header().Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+				w.Header().Set("Access-Control-Allow-Credentials", "true")
+			} else {
+				w.Header().Set("Access-Control-Allow-Origin", "*")
+			}
+			if !strings.HasPrefix(r.URL.Path, "/set") {
+				w.WriteHeader(int(status.Load()))
+			}
+			login(w, r)
+		})})
+		w.Get(t, via, set("sid=a1; Path=/"))
+		want := func(why, sent string, times int64) {
+			t.Helper()
+			before := asked.Load()
+			a := w.Get(t, via, "/", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Origin", "https://www.shop.test")
+			if n := asked.Load() - before; a.Text != sent || n != times {
+				t.Errorf("%s, %s: the page reads %q after %d requests, want %q after %d", via.Name, why, a.Text, n, sent, times)
+			}
+		}
+		status.Store(500)
+		want("an error", "", 2)
+		status.Store(200)
+		want("after an error", "", 2)
+		want("once more", "", 1)
+		both.Store(1)
+		want("now for those with credentials", "sid=a1", 2)
+		w.WantRecord(t, "exchange", "cors", "asked again with the session", "injected", 1)
+		want("still for those", "sid=a1", 1)
 	}
 }
 

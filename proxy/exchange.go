@@ -73,7 +73,7 @@ type exchange struct {
 	ignored          bool  // a selector that has no say where it came
 	injected         int
 	captured         int
-	hidden           string // what became of an answer that was not for the page
+	cors             string // what became of a request that may be without credentials
 	xid              string
 }
 

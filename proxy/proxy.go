@@ -69,7 +69,7 @@ type Proxy struct {
 	recipes    *recipes
 	held       atomic.Int64 // requests that wait for a login
 	passwords  *password.Verifier
-	preflights *memory // requests of pages that follow without credentials
+	publicOnly *memory // what pages can read without credentials only
 	uses       *uses
 	alerts     *alerts
 	audit      *audit.Log
@@ -106,7 +106,7 @@ func New(o Options) (*Proxy, error) {
 		verdicts:   login.NewVerdicts(),
 		recipes:    newRecipes(),
 		passwords:  password.NewVerifier(),
-		preflights: newMemory(),
+		publicOnly: newMemory(),
 		uses:       newUses(),
 		alerts:     newAlerts(o.Log),
 		audit:      o.Audit,

@@ -66,8 +66,8 @@ func (x *exchange) record() {
 	if x.ref != nil {
 		attrs = append(attrs, slog.String("refused", x.ref.code))
 	}
-	if x.hidden != "" {
-		attrs = append(attrs, slog.String("hidden", x.hidden))
+	if x.cors != "" {
+		attrs = append(attrs, slog.String("cors", x.cors))
 	}
 	if x.ignored {
 		attrs = append(attrs, slog.String("ignored", sessionHeader+": it selects a session on CONNECT, or on plain http"))

@@ -32,7 +32,7 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 			x.capture(resp)
 		}
 		x.notePreflight(r, resp)
-		resp, ref = x.hide(r, resp)
+		resp, ref = x.settle(r, resp)
 	}
 	if ref != nil {
 		return x.refuse(r, ref), nil

@@ -87,7 +87,7 @@ func (x *exchange) evidence(r *http.Request) session.Evidence {
 	}
 	if e.Origin != "" && e.FetchSite != "same-origin" {
 		e.SameOrigin = e.Origin == x.target.scheme()+"://"+x.target.authority()
-		e.Preflighted = x.preflighted(r)
+		e.Anonymous = x.p.publicOnly.has(x.askedBy(r, r.Method)...)
 	}
 	agent := first(h, "User-Agent")
 	if e.FetchSite != "" {

@@ -8,10 +8,10 @@ type CORS struct {
 	AllowOrigin, AllowCredentials []string // the values of Access-Control-Allow-…
 }
 
-// allows is the Fetch standard's "CORS check": whether a page of that origin
+// Allows is the Fetch standard's "CORS check": whether a page of that origin
 // may read the answer to a request with credentials, and to one without. In
 // doubt it says no to the first and yes to the second.
-func (c CORS) allows(origin string) (with, without bool) {
+func (c CORS) Allows(origin string) (with, without bool) {
 	with = len(c.AllowOrigin) == 1 && trimSpace(c.AllowOrigin[0]) == origin &&
 		len(c.AllowCredentials) == 1 && trimSpace(c.AllowCredentials[0]) == "true"
 	for _, line := range c.AllowOrigin {
@@ -34,7 +34,7 @@ func OnlyAnonymously(e Evidence, c CORS) bool {
 	if !e.mayBeAnonymous() {
 		return false
 	}
-	with, without := c.allows(e.Origin)
+	with, without := c.Allows(e.Origin)
 	return !with && (without || c.Status == 304)
 }
 
@@ -44,7 +44,7 @@ func AfterPreflight(e Evidence, c CORS) (with, without bool) {
 	if c.Status < 200 || c.Status > 299 {
 		return false, false
 	}
-	return c.allows(e.Origin)
+	return c.Allows(e.Origin)
 }
 
 // mayBeAnonymous says whether a page of another origin in the site may have

@@ -31,9 +31,9 @@ type Evidence struct {
 	ThirdParty bool
 	// Preflight: an OPTIONS request with Access-Control-Request-Method.
 	Preflight bool
-	// Preflighted: the last preflight of this Origin for this method and URL
-	// let it follow without credentials only, see [AfterPreflight].
-	Preflighted bool
+	// Anonymous: as far as is known, what is asked for can be read by the Origin
+	// without credentials only, see [AfterPreflight] and [OnlyAnonymously].
+	Anonymous bool
 
 	SameOrigin bool // Origin is the target's own
 	Cookie     bool // the client sent a Cookie field
@@ -56,14 +56,15 @@ type Evidence struct {
 // What the site's own frame does inside a foreign page is cross: Sec-Fetch-Site
 // is "same-origin" there, but the browser lets SameSite=None cookies go alone. So
 // is a CORS preflight, with which no cookies go (Fetch standard, "CORS-preflight
-// fetch"), and what follows one that lets no credentials through.
+// fetch"), and a request of the site's page that has no credentials, or no use for
+// them.
 func WhoseRequest(e Evidence) Whose {
 	switch {
 	case e.WebSocket && e.Origin == "":
 		return Own
 	case e.WebSocket:
 		return e.by(e.Origin)
-	case e.ThirdParty, e.Preflight, e.Preflighted && e.mayBeAnonymous():
+	case e.ThirdParty, e.Preflight, e.Anonymous && e.mayBeAnonymous():
 		return Cross
 	case e.FetchSite != "":
 		return e.byFetchMetadata()
