@@ -84,11 +84,7 @@ func (f *flight) fly(ctx context.Context) {
 		return
 	}
 	p.solved(s)
-	switch {
-	case s.Outcome == "budget": // whoever asked is told; a line for each would be many
-	case err != nil:
-		p.log.Warn("a captcha was not solved", "key", f.key.String(), "type", string(f.ask.Type), "outcome", s.Outcome, "err", err)
-	case !served:
+	if err == nil && !served {
 		if err := p.keep(context.WithoutCancel(ctx), f.key, t, Store.Push); err != nil {
 			p.log.Warn("a solved token was not kept", "key", f.key.String(), "err", err)
 		}

@@ -81,6 +81,20 @@ func TestTestKeysAreAnsweredAtOnce(t *testing.T) {
 	})
 }
 
+func TestAConstantIsGivenToAll(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		a := captcha.Ask{Task: captcha.Task{Type: captcha.RecaptchaV2}, Static: "let me in"}
+		for range 3 {
+			if got, source := b.get(a); got.Value != "let me in" || source != captcha.Static {
+				b.Errorf("%q from %s", got.Value, source)
+			}
+		}
+		if n := len(b.service.Calls("")); n != 0 {
+			b.Errorf("%d calls for a constant", n)
+		}
+	})
+}
+
 // Acceptance case 7, first half.
 func TestThreadsBoundTheTasksAndAllAreServedInOrder(t *testing.T) {
 	onFakeClock(t, captchatest.Options{Threads: 2}, func(b *bench) {

@@ -1,9 +1,9 @@
 package captcha
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -168,7 +168,7 @@ func (p *Pool) List(ctx context.Context, site string) ([]Status, int, error) {
 	}
 	p.mu.Unlock()
 	slices.SortFunc(keys, func(a, b Key) int {
-		return strings.Compare(a.SiteKey+":"+a.Action, b.SiteKey+":"+b.Action)
+		return cmp.Or(cmp.Compare(a.SiteKey, b.SiteKey), cmp.Compare(a.Action, b.Action))
 	})
 	var all []Status
 	for _, k := range keys {

@@ -37,12 +37,17 @@ const (
 )
 
 func (a *api) flags(cmd *cobra.Command) {
+	a.siteFlags(cmd)
+	cmd.PersistentFlags().StringVar(&a.session, "session", "", "`ID` of the session (default \""+session.DefaultID+"\")")
+}
+
+// siteFlags are those of commands that are about no session.
+func (a *api) siteFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.admin, "admin", "", adminUsage)
 	f.StringVar(&a.state, "state", "", "`DIR` of the admin token "+stateDefault)
 	f.StringVar(&a.token, "token", "", "the admin `TOKEN` itself (default: that in --state); other users of this machine may see it")
 	f.StringVar(&a.site, "site", "", "`NAME` of the site (default: the only one)")
-	f.StringVar(&a.session, "session", "", "`ID` of the session (default \""+session.DefaultID+"\")")
 	f.BoolVar(&a.json, "json", false, "print the API's own answer")
 }
 
@@ -103,25 +108,35 @@ func (a *api) remedied(addr string, err error) error {
 
 // sessionPath is the path of the session that is meant, and of a part of it.
 func (a *api) sessionPath(c *cobra.Command, part ...string) (string, error) {
-	site := a.site
-	if site == "" {
-		b, err := a.do(c, http.MethodGet, admin.Path("sites"), nil)
-		if err != nil {
-			return "", err
-		}
-		declared, err := decode[admin.Sites](b)
-		if err != nil {
-			return "", err
-		}
-		if site, err = onlySite(declared.Sites); err != nil {
-			return "", usageError{err, c.CommandPath()}
-		}
+	site, err := a.siteName(c)
+	if err != nil {
+		return "", err
 	}
 	id := a.session
 	if id == "" {
 		id = session.DefaultID
 	}
 	return admin.Path(append([]string{"sessions", site, id}, part...)...), nil
+}
+
+// siteName is the name of the site that is meant.
+func (a *api) siteName(c *cobra.Command) (string, error) {
+	if a.site != "" {
+		return a.site, nil
+	}
+	b, err := a.do(c, http.MethodGet, admin.Path("sites"), nil)
+	if err != nil {
+		return "", err
+	}
+	declared, err := decode[admin.Sites](b)
+	if err != nil {
+		return "", err
+	}
+	site, err := onlySite(declared.Sites)
+	if err != nil {
+		return "", usageError{err, c.CommandPath()}
+	}
+	return site, nil
 }
 
 func onlySite(sites []admin.Site) (string, error) {
@@ -133,7 +148,7 @@ func onlySite(sites []admin.Site) (string, error) {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
-		return "", errors.New("the proxy declares no site: say with --site whose session is meant")
+		return "", errors.New("the proxy declares no site: say with --site which is meant")
 	}
 	return "", fmt.Errorf("say with --site which is meant: %s", strings.Join(names, ", "))
 }

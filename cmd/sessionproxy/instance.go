@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
+	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
@@ -43,6 +45,8 @@ type instance struct {
 	redis     *redisstore.Store // store, where it is that
 	client    *conn.Client      // its own
 	declared  atomic.Pointer[map[string]redisstore.Site]
+	tokens    *captcha.Pool
+	solver    *captchaai.Client // in force; nil without an account
 	proxy     *proxy.Proxy
 	audit     *audit.Log
 	grants    *filestore.Store
@@ -92,6 +96,9 @@ func (i *instance) open(stdout io.Writer) (err error) {
 		return err
 	}
 	if err := i.openAccess(stdout); err != nil {
+		return err
+	}
+	if err := i.openTokens(); err != nil {
 		return err
 	}
 	i.proxy, err = proxy.New(proxy.Options{
@@ -199,7 +206,7 @@ func bindRemedy(setting string, err error) string {
 // serve runs until ctx ends or a server fails, and drains.
 func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
-		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store,
+		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store, Tokens: i.tokens,
 		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
 		Access: i.access, Audit: i.audit, Events: i.events, Workers: i.workers, Config: i.loadedConfig,
 		Sites:   func() []config.Site { return i.current.Load().Sites },
@@ -250,6 +257,12 @@ func (i *instance) close() {
 		if ln != nil {
 			_ = ln.Close() // served ones are closed already
 		}
+	}
+	if i.tokens != nil {
+		i.tokens.Close()
+	}
+	if i.solver != nil {
+		i.solver.Close()
 	}
 	i.closeAccess()
 	if i.store != nil {

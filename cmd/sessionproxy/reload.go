@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 )
 
@@ -84,6 +85,10 @@ func (i *instance) reload(source config.Source) {
 	if err == nil {
 		cert, err = i.portCertificate(next.TLS)
 	}
+	var solver *captchaai.Client
+	if err == nil {
+		solver, err = i.openSolver(next.CaptchaAI)
+	}
 	if err == nil && next.Audit != i.current.Load().Audit {
 		err = i.audit.Reopen(next.Audit.To)
 	}
@@ -108,6 +113,7 @@ func (i *instance) reload(source config.Source) {
 		return
 	}
 	i.cert.Store(cert)
+	i.useSolver(solver, next)
 	i.current.Store(next)
 	i.loaded.Store(&loaded{at: time.Now()})
 	i.declare(next)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
 	"github.com/sessionproxy/sessionproxy/certs"
 )
 
@@ -36,6 +38,7 @@ func TestScripts(t *testing.T) {
 			"exits":  exits,
 			"ready":  ready,
 			"listed": upstreamListed,
+			"solver": solver,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -59,6 +62,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// solver starts a service that solves captchas at once. Its URL is in SOLVER.
+func solver(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: solver")
+	}
+	service := httptest.NewServer(captchatest.New(captchatest.Options{
+		Key: "0123456789abcdef0123456789abcdef", Threads: 5,
+		Outcome: func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{} },
+	}))
+	ts.Defer(service.Close)
+	ts.Setenv("SOLVER", service.URL)
 }
 
 // ready waits until the proxy whose ops port is OPS serves.

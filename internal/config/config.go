@@ -225,6 +225,11 @@ type CaptchaBudget struct {
 	PerHour int `yaml:"per_hour"`
 }
 
+// Ask is what a token for the widget may cost, and how many are kept ready.
+func (c Captcha) Ask(site Site) captcha.Ask {
+	return captcha.Ask{Task: c.Task(site), PerHour: c.Budget.PerHour, Stock: c.Pool}
+}
+
 // Task is the widget as package captcha has it.
 func (c Captcha) Task(site Site) captcha.Task {
 	return captcha.Task{Type: captcha.Type(c.Type), Site: site.Key, SiteKey: c.SiteKey, Action: c.Action, Page: c.Page}

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
@@ -27,6 +28,7 @@ type Options struct {
 	Addr      string   // host:port that the listener is bound to
 	Hosts     []string // more names that it is called by; A-labels
 	Store     session.Store
+	Tokens    *captcha.Pool
 	CA        []byte     // PEM of what clients are to trust
 	Proxy     Listener   // the proxy's port that clients are told of, its Addr as they dial it
 	Listeners []Listener // all its ports
@@ -61,6 +63,7 @@ func New(o Options) http.Handler {
 		token:     sha256.Sum256([]byte(o.Token)),
 		names:     newNames(o.Addr, o.Hosts),
 		store:     o.Store,
+		tokens:    o.Tokens,
 		ca:        o.CA,
 		proxy:     o.Proxy,
 		listeners: o.Listeners,
@@ -101,6 +104,10 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/api/v1/clients", s.listClients},
 		{http.MethodGet, "/api/v1/config", s.showConfig},
 		{http.MethodGet, "/api/v1/events", s.stream},
+		{http.MethodGet, "/api/v1/captcha/{site}", s.listTokens},
+		{http.MethodPost, "/api/v1/captcha/{site}/tokens", s.pushToken},
+		{http.MethodDelete, "/api/v1/captcha/{site}/tokens", s.flushTokens},
+		{http.MethodPost, "/api/v1/captcha/{site}/warm", s.warmTokens},
 		{http.MethodGet, "/api/v1/explain", s.explainURL},
 		{http.MethodGet, "/api/v1/openapi.json", s.showOpenAPI},
 		{http.MethodGet, "/api/v1/proxy", s.showProxy},
@@ -137,6 +144,7 @@ type server struct {
 	token     [sha256.Size]byte // hashed, so that comparing takes the same time for every length
 	names     names
 	store     session.Store
+	tokens    *captcha.Pool
 	ca        []byte
 	proxy     Listener
 	listeners []Listener

@@ -44,6 +44,10 @@ var operations = map[string]operation{
 	"GET /api/v1/clients":                                   {summary: "The declared clients, without their passwords.", answer: Clients{}},
 	"GET /api/v1/config":                                    {summary: "When the configuration in force was read, and the faults of a later one that is not.", answer: Config{}},
 	"GET /api/v1/events":                                    {summary: "The lines of all proxies' audit logs, as they come: server-sent events of the type audit.", answer: stream{}},
+	"GET /api/v1/captcha/{site}":                            {summary: "The captcha tokens that are ready, by sitekey, and the solves of this hour. Never a token.", answer: Tokens{}},
+	"POST /api/v1/captcha/{site}/tokens":                    {summary: "Put in a captcha token that was solved elsewhere.", body: PushToken{}, answer: TokensChanged{}},
+	"DELETE /api/v1/captcha/{site}/tokens":                  {summary: "Forget the captcha tokens that are ready for a sitekey.", query: []string{"sitekey", "action"}, answer: TokensChanged{}},
+	"POST /api/v1/captcha/{site}/warm":                      {summary: "Begin to solve captcha tokens. Each is paid for.", body: WarmTokens{}, answer: TokensChanged{}},
 	"GET /api/v1/explain":                                   {summary: "Which cookies a request for a URL would carry, and why not the others.", query: []string{"url!", "session", "client"}, answer: Explanation{}},
 	"GET /api/v1/openapi.json":                              {summary: "This document.", answer: anything{}},
 	"GET /api/v1/proxy":                                     {summary: "The proxy's ports, its clients' names, and the CA's fingerprint.", answer: Proxy{}},
@@ -210,6 +214,8 @@ func (d document) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": "boolean"}
 	case reflect.Int, reflect.Int64:
 		return map[string]any{"type": "integer"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
 	case reflect.Pointer:
 		return d.schema(t.Elem())
 	case reflect.Slice:
@@ -332,6 +338,10 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"GET", "/api/v1/access", "", ""},
 		{"GET", "/api/v1/clients", "", ""},
 		{"GET", "/api/v1/config", "", ""},
+		{"POST", "/api/v1/captcha/shop/tokens", "/api/v1/captcha/{site}/tokens", `{"token": "solved.elsewhere"}`},
+		{"GET", "/api/v1/captcha/shop", "/api/v1/captcha/{site}", ""},
+		{"DELETE", "/api/v1/captcha/shop/tokens", "/api/v1/captcha/{site}/tokens", ""},
+		{"POST", "/api/v1/captcha/shop/warm", "/api/v1/captcha/{site}/warm", `{"tokens": 1}`},
 		{"GET", "/api/v1/explain?url=https://shop.test/&session=qa1", "/api/v1/explain", ""},
 		{"GET", "/api/v1/openapi.json", "", ""},
 		{"GET", "/api/v1/proxy", "", ""},

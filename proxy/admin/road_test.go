@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -41,6 +42,7 @@ func newRoad(t *testing.T, change ...func(*Options)) *road {
 	shop, bank := site(t, "shop", "shop.test", "*.shop.test", "shop.test"), site(t, "the/bank", "bank.shop.test", "bank.shop.test")
 	shop.Cookies = config.Cookies{Share: []string{"*"}, Private: []string{"mine"}, Inject: true, TTL: time.Hour}
 	bank.Cookies = config.Cookies{Share: []string{"sid"}, Inject: true}
+	shop.Captcha = []config.Captcha{widget("login")}
 	c := &config.Config{
 		Sites:   []config.Site{shop, bank},
 		Clients: []config.Client{{Name: "crawler", Sites: []string{"shop"}, Sessions: []string{"default"}}},
@@ -63,6 +65,8 @@ func newRoad(t *testing.T, change ...func(*Options)) *road {
 	o := testOptions(t)
 	o.Store, o.Log = store, log
 	o.Sites, o.Revoke, o.EachUse, o.Locate, o.Explain = func() []config.Site { return c.Sites }, p.Revoke, p.EachUse, p.Locate, p.Explain
+	o.Tokens = captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: captcha.Service{Solver: atOnce{}, Threads: 1}})
+	t.Cleanup(o.Tokens.Close)
 	for _, f := range change {
 		f(&o)
 	}

@@ -25,7 +25,16 @@ type Event struct {
 	Session  string    `json:"session,omitempty"`
 	Host     string    `json:"host,omitempty"`   // that a client asked for
 	Call     string    `json:"call,omitempty"`   // of the API: its method and the pattern of its path
-	Target   string    `json:"target,omitempty"` // what it was done to: an operator, a client, the ID of a device or token
+	Target   string    `json:"target,omitempty"` // what it was done to: an operator, a client, the ID of a device or token, a sitekey
+	Captcha  *Captcha  `json:"captcha,omitempty"`
+}
+
+// Captcha is what is to be known of a solve.
+type Captcha struct {
+	Type     string  `json:"type"`
+	For      string  `json:"for"` // form, prefetch or stock
+	Seconds  float64 `json:"seconds"`
+	ThisHour int     `json:"this_hour"` // solves of the site's budget
 }
 
 // Action is what was done, or tried.
@@ -38,6 +47,7 @@ const (
 	ClientLogin   Action = "client_login"   // a client's credentials, where they were wrong
 	API           Action = "api"            // a call that changes or reveals something, or was refused
 	OperatorLogin Action = "operator_login" // an operator's password
+	CaptchaSolve  Action = "captcha_solve"  // a captcha was solved, or was not: each may be paid for
 	TokenReuse    Action = "token_reuse"    // a refresh token came a second time: it was stolen
 )
 
