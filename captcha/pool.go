@@ -175,11 +175,14 @@ func (p *Pool) Get(ctx context.Context, a Ask) (Token, Source, error) {
 		if err == nil {
 			return t, FromPool, nil
 		}
-		if !errors.Is(err, ErrEmpty) {
-			return Token{}, "", err
-		}
-		if !p.solves() {
+		// A store that has none, or something else in its place, keeps nobody
+		// from solving.
+		switch {
+		case p.solves():
+		case errors.Is(err, ErrEmpty):
 			return Token{}, "", ErrNoSolver
+		default:
+			return Token{}, "", err
 		}
 	}
 	w := p.join(key, a)

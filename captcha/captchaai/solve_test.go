@@ -278,3 +278,19 @@ func TestSubmissionsKeepTheirDistance(t *testing.T) {
 		}
 	})
 }
+
+// net/http repeats a GET by itself where a connection that was used before
+// breaks. Each in.php may be a task to pay for.
+func TestNoSubmissionIsRepeatedBehindOurBack(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		b.client.form = Query
+		if _, err := b.client.Submit(b.Context(), requestFor(v3)); err != nil {
+			b.Fatal(err)
+		}
+		b.service.Fail(in, captchatest.Fault{Reset: true, Taken: true})
+		_, err := b.client.Submit(b.Context(), requestFor(v3))
+		if e, _ := errors.AsType[*Error](err); e == nil || e.Class != Unclear || b.calls(in) != 2 {
+			b.Errorf("%v after %d calls, want an unclear one after 2", err, b.calls(in))
+		}
+	})
+}
