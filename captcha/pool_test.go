@@ -2,6 +2,7 @@ package captcha_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -259,6 +260,66 @@ func TestATokenThatComesWhileSomeWaitIsTheirs(t *testing.T) {
 		}
 		time.Sleep(70 * time.Second)
 		b.ready(1) // what was under way for him
+	})
+}
+
+func TestWhoComesLaterTakesNothingFromWhoWaits(t *testing.T) {
+	onFakeClock(t, captchatest.Options{Outcome: solvedAfter(60 * time.Second)}, func(b *bench) {
+		var first, second captcha.Token
+		var wg sync.WaitGroup
+		wg.Go(func() { first, _ = b.get(login) })
+		time.Sleep(100 * time.Millisecond)
+		if err := b.store.Push(b.Context(), login.Key(), captcha.Token{Value: "theirs", Expires: time.Now().Add(time.Minute)}); err != nil {
+			b.Fatal(err)
+		}
+		wg.Go(func() { second, _ = b.get(login) })
+		wg.Wait()
+		if first.Value != "theirs" || second.Value == "theirs" {
+			b.Errorf("%q for the first and %q for the second", first.Value, second.Value)
+		}
+	})
+}
+
+// inTime solves after a time, with tokens that are as old as it says.
+type inTime struct{ takes, age time.Duration }
+
+func (s inTime) Solve(ctx context.Context, _ captcha.Task, open captcha.Opener) (captcha.Answer, error) {
+	slot, err := open(ctx)
+	if err != nil {
+		return captcha.Answer{}, err
+	}
+	defer slot.Done()
+	time.Sleep(s.takes)
+	return captcha.Answer{Token: fmt.Sprint("token.", rand.Text()), Issued: time.Now().Add(-s.age)}, nil
+}
+
+// A token that comes in the moment in which its client goes is not lost.
+func TestATokenOfTheLastMomentIsKept(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		b.pool.Use(captcha.Service{Solver: inTime{takes: 3 * time.Second}, Threads: 1})
+		for i := range 60 {
+			a := login
+			a.SiteKey = fmt.Sprint("key", i)
+			ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
+			_, _, err := b.pool.Get(ctx, a)
+			cancel()
+			synctest.Wait()
+			s, _ := b.store.Memory.Look(b.Context(), a.Key())
+			if (err == nil) == (s.Ready == 1) {
+				b.Fatalf("try %d: %v, and %d tokens are ready", i, err, s.Ready)
+			}
+		}
+	})
+}
+
+func TestATokenThatCameTooLateIsNoToken(t *testing.T) {
+	onFakeClock(t, captchatest.Options{}, func(b *bench) {
+		b.pool.Use(captcha.Service{Solver: inTime{age: 91 * time.Second}, Threads: 1})
+		_, _, err := b.pool.Get(b.Context(), login)
+		if err == nil || b.records()[0].Outcome != "too_old" {
+			b.Errorf("%v, want a token that is too old", err)
+		}
+		b.ready(0)
 	})
 }
 

@@ -91,9 +91,9 @@ func (k Key) Check() error {
 	case k.Site == "" || strings.ContainsAny(k.Site, "{}~"):
 		return fmt.Errorf("site key %q: it is empty, or holds {, } or ~", k.Site)
 	case !isWord(k.SiteKey, 100, "_-."):
-		return fmt.Errorf("sitekey %q: it is to be 1 to 100 of A-Z a-z 0-9 _ - .", clip(k.SiteKey))
+		return fmt.Errorf("sitekey %q: it is to be 1 to 100 of the characters A-Z a-z 0-9 . _ and -", clip(k.SiteKey))
 	case k.Action != "" && !isWord(k.Action, 100, "_-./"):
-		return fmt.Errorf("action %q: it is to be up to 100 of A-Z a-z 0-9 _ - . /", clip(k.Action))
+		return fmt.Errorf("action %q: it is to be up to 100 of the characters A-Z a-z 0-9 . / _ and -", clip(k.Action))
 	}
 	return nil
 }

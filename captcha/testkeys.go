@@ -7,7 +7,7 @@ import "fmt"
 const (
 	googleTestKey = "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI"
 	googleToken   = "test-key-token"
-	dummyToken    = "XXXX.DUMMY.TOKEN.XXXX" //nolint:gosec // Cloudflare publishes it
+	dummyToken    = "XXXX.DUMMY.TOKEN.XXXX"
 )
 
 // testKeys are Cloudflare's: whether their widget ever gives a token.

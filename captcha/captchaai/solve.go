@@ -133,7 +133,7 @@ func (c *Client) submit(ctx context.Context, r Request, open captcha.Opener) (ca
 			slot.Refused()
 			return nil, "", err
 		}
-		if err := sleep(ctx, max(jittered(pause), e.RetryAfter)); err != nil {
+		if err := sleep(ctx, jittered(pause)); err != nil {
 			slot.Refused()
 			return nil, "", &Error{Op: "submit", Class: Deadline, Code: e.Code, Status: e.Status, Err: err}
 		}

@@ -117,6 +117,7 @@ func TestFaultsOfThePollingCostNoSecondTask(t *testing.T) {
 	}{
 		{"500", captchatest.Fault{Status: 500, Body: "<html>oops"}, 5 * time.Second},
 		{"502 in HTML", captchatest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, 5 * time.Second},
+		{"503 with Retry-After", captchatest.Fault{Status: 503, Header: map[string]string{"Retry-After": "20"}, Body: "<html>"}, 20 * time.Second},
 		{"429 with Retry-After", captchatest.Fault{Status: 429, Header: map[string]string{"Retry-After": "7"}}, 7 * time.Second},
 		{"truncated JSON", captchatest.Fault{Body: `{"status":1,"request":"tok`}, 5 * time.Second},
 		{"a body that ends early", captchatest.Fault{Body: `{"status":1,"request":"tok"}`, Cut: true}, 5 * time.Second},

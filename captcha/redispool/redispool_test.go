@@ -173,8 +173,8 @@ func TestAWorkersTokenOutlivesOurs(t *testing.T) {
 	s := New(rdb, "session:")
 	must(t, s.Push(ctx, login, captcha.Token{Value: "ours", Expires: time.Now().Add(5 * time.Second)}))
 	rdb.RPush(ctx, list, "theirs")
-	if _, err := s.Look(ctx, login); err != nil {
-		t.Fatal(err)
+	if tok, err := s.Pop(ctx, login); err != nil || tok.Value != "ours" {
+		t.Fatalf("%q, %v; want ours", tok.Value, err)
 	}
 	age(t, rdb, "session:", 10*time.Second)
 	if tok, err := s.Pop(ctx, login); err != nil || tok.Value != "theirs" {
