@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,7 @@ func Parse(raw string) (Upstream, error) {
 	}
 	host, err := canonicalHost(u.Hostname())
 	if err != nil {
-		return Upstream{}, errors.New("the URL's host is no name and no address")
+		return Upstream{}, err
 	}
 	port := defaultPorts[u.Scheme]
 	if p := u.Port(); p != "" {
@@ -69,12 +70,25 @@ func canonicalHost(host string) (string, error) {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.String(), nil
 	}
-	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
-	if err == nil && (ascii == "" || strings.ContainsAny(ascii, ":%[] ")) {
-		err = errors.New("no host")
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if !plainHost.MatchString(host) {
+		ascii, err := idna.Lookup.ToASCII(host)
+		if err != nil || !plainHost.MatchString(ascii) {
+			return "", errNoHost
+		}
+		if again, err := idna.Lookup.ToASCII(ascii); err != nil || again != ascii {
+			return "", errNoHost // of bytes that are no UTF-8
+		}
+		host = ascii
 	}
-	return ascii, err
+	return host, nil
 }
+
+// plainHost is what needs no translation. Underscores are in many a container's
+// name.
+var plainHost = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
+
+var errNoHost = errors.New("the URL's host is no name and no address")
 
 // WithCredentials returns the upstream with a user name and a password.
 func (u Upstream) WithCredentials(user, pass string) (Upstream, error) {

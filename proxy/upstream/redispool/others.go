@@ -71,8 +71,10 @@ func (l *Ledger) forget(ctx context.Context, pool string, owners reply) {
 		return
 	}
 	err := l.o.Client.HDel(ctx, l.assignedKey(pool), names...).Err()
-	if err == nil {
-		err = l.o.Client.SRem(ctx, l.companion(pool, "copies"), owners...).Err()
+	for _, owner := range names {
+		if err == nil {
+			_, err = l.run(ctx, pool, membersScript, "uncopied", owner)
+		}
 	}
 	if err != nil {
 		l.o.Log.Debug("take back copies of leases", "pool", pool, "err", err)

@@ -211,6 +211,24 @@ func TestAHashThatExpiresLosesNothing(t *testing.T) {
 	}
 }
 
+func TestALeaseThatIsGoneLeavesNoCopy(t *testing.T) {
+	t.Parallel()
+	s := share(t, upstream.Declaration{URLs: urls(1), Capacity: 1})
+	a := s.get(s.a, "w1")
+	redistest.Eventually(t, 10*ledgertest.LeaseTime, "it expires", func() bool { return len(s.members()) == 1 || s.ask(s.b, "w2").Token != "" })
+	if st := s.renew(s.a, upstream.Hold{Token: a.Token, Owner: "w1", URL: a.URL}); st[0].State != upstream.Gone {
+		t.Fatalf("it stands at %v, want gone", st[0].State)
+	}
+	if got := s.redis.HGet(t.Context(), assigned, "w1").Val(); got != "" {
+		t.Errorf("the hash says yet that w1 has %s", got)
+	}
+	list, err := s.a.List(t.Context(), pool)
+	s.ok(err)
+	if list[0].Foreign {
+		t.Error("our own copy was taken for another program's claim")
+	}
+}
+
 func TestWhatOthersAddIsDiscovered(t *testing.T) {
 	t.Parallel()
 	s := share(t, upstream.Declaration{URLs: urls(1), Capacity: 1, Discover: true})

@@ -198,10 +198,8 @@ func (l *Ledger) Renew(ctx context.Context, pool string, held []upstream.Hold) (
 		return nil, fmt.Errorf("lease upstreams of the pool %s: %w", pool, err)
 	}
 	args := append([]any{len(claims) / 2}, claims...)
-	var copies []any
 	for _, h := range held {
 		args = append(args, h.Token, h.Owner, h.URL)
-		copies = append(copies, h.Owner, h.URL)
 	}
 	raw, err := l.run(ctx, pool, renewScript, args...)
 	if err != nil {
@@ -210,10 +208,14 @@ func (l *Ledger) Renew(ctx context.Context, pool string, held []upstream.Hold) (
 	answer := asReply(raw)
 	standings := make([]upstream.Standing, len(held))
 	rows := answer.list(0).rows()
-	for i := range standings {
+	var copies []any
+	for i, h := range held {
 		standings[i].State = upstream.Gone
 		if i < len(rows) {
 			standings[i] = upstream.Standing{State: upstream.State(rows[i].number(0)), Rests: rows[i].ms(1)}
+		}
+		if standings[i].State != upstream.Gone {
+			copies = append(copies, h.Owner, h.URL)
 		}
 	}
 	l.copyTo(ctx, pool, copies)

@@ -1,4 +1,4 @@
--- ARGV[5] says what becomes of ARGV[6], an upstream or a lease.
+-- ARGV[5] says what becomes of ARGV[6]: an upstream, a lease or an owner.
 local op, what = ARGV[5], ARGV[6]
 local done = 0
 if op == 'add' then
@@ -22,6 +22,8 @@ elseif op == 'remove' and members[what] and members[what] ~= 'gone' then
   done = 1
 elseif op == 'recover' then
   redis.call('HDEL', RESTS, what)
+elseif op == 'uncopied' then -- an owner; it may have another lease already
+  if redis.call('HEXISTS', OWNERS, what) == 0 then redis.call('SREM', COPIES, what) end
 elseif op == 'end' then
   local l = lease(what)
   if l then

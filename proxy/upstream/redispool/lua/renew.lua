@@ -37,9 +37,9 @@ for i = at, #ARGV, 3 do
       redis.call('HSET', MEMBERS, url, 'gone')
     end
     if redis.call('HEXISTS', OWNERS, owner) == 0 then redis.call('HSET', OWNERS, owner, token) end
-    redis.call('SADD', COPIES, owner)
   end
   if l then
+    redis.call('SADD', COPIES, owner) -- it is copied after this
     l.h[process] = now + leaseTime
     keep(token, l)
     local state = 0
