@@ -23,11 +23,12 @@ const user, password = "bench", "correct horse"
 
 // A bed is what one run of the bench stands on.
 type bed struct {
-	dir    string // all files of the run
-	cores  cores
-	origin net.Listener
-	roots  *x509.CertPool // what clients trust
-	redis  *redisServer   // nil where no proxy needs one
+	dir      string // all files of the run
+	cores    cores
+	origin   net.Listener
+	upstream net.Listener   // that sessionproxy leaves by
+	roots    *x509.CertPool // what clients trust
+	redis    *redisServer   // nil where no proxy needs one
 }
 
 // makeBed makes the keys, starts the origin and, if asked for, builds
@@ -60,6 +61,10 @@ func makeBed(ctx context.Context, names []string) (b *bed, err error) {
 		return b, err
 	}
 
+	if b.upstream, err = startUpstream(); err != nil {
+		return b, err
+	}
+
 	if slices.Contains(names, onRedis) {
 		if b.redis, err = startRedis(ctx, b.dir); err != nil {
 			return b, err
@@ -76,8 +81,10 @@ func makeBed(ctx context.Context, names []string) (b *bed, err error) {
 }
 
 func (b *bed) close() error {
-	if b.origin != nil {
-		b.origin.Close()
+	for _, ln := range []net.Listener{b.origin, b.upstream} {
+		if ln != nil {
+			ln.Close()
+		}
 	}
 	if b.redis != nil {
 		b.redis.stop()
@@ -176,12 +183,14 @@ state: %q
 store: %q
 ca: {cert: %q, key: %q}
 clients: [{name: %q, password: %q}]
+upstream: eu
+upstreams: {eu: {proxies: ["http://%s"]}}
 sites:
   - name: bench
     hosts: [%q]
     origin: {ca: %q, resolve: {%q: "%s"}}
 `, addrs[0], addrs[1], addrs[2], filepath.Join(dir, "state"), store, b.file("ca.pem"), b.file("ca.key"),
-		user, password, originHost, b.file("origin.pem"), originHost, b.origin.Addr())
+		user, password, b.upstream.Addr(), originHost, b.file("origin.pem"), originHost, b.origin.Addr())
 }
 
 // ready waits until the proxy accepts connections, then logs in where there are sessions.

@@ -6,7 +6,7 @@ import "slices"
 
 // The proxies that are measured.
 const (
-	sessionproxy = "sessionproxy" // all features on: credentials, cookies injected, a log line for each request
+	sessionproxy = "sessionproxy" // all features on: credentials, a leased upstream, cookies injected, a log line for each request
 	onRedis      = "on-redis"     // sessionproxy, its sessions in a Redis
 	tuned        = "tuned"        // goproxy as one who knows it would set it up
 	tunedH2      = "tuned-h2"     // the same, offering HTTP/2 to its clients
