@@ -7,10 +7,12 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/http1"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -91,8 +93,14 @@ func (x *exchange) release() {
 // moves says whether a request that got no answer is sent again, on another
 // lease: where its upstream is at fault, and it does no harm twice.
 func (x *exchange) moves(err error) bool {
-	return x.leased != nil && x.leased.Failed(x, x.target.host, err) &&
-		x.upload == nil && idempotent(x.method) && !x.relay.begun()
+	var upload uploadError
+	if x.leased == nil || errors.As(err, &upload) {
+		return false
+	}
+	if errors.Is(err, http1.ErrHeadTimeout) {
+		err = os.ErrDeadlineExceeded
+	}
+	return x.leased.Failed(x, x.target.host, err) && x.upload == nil && idempotent(x.method) && !x.relay.begun()
 }
 
 // idempotent: RFC 9110 section 9.2.2.

@@ -63,6 +63,28 @@ func TestARequestMovesWhenItsUpstreamDies(t *testing.T) {
 	})
 }
 
+// Under way is moved as well, where no byte of the answer has come.
+func TestARequestUnderWayMovesWhenItsUpstreamDies(t *testing.T) {
+	t.Parallel()
+	onEach(t, world.Ways, func(t *testing.T, via world.Way) {
+		t.Parallel()
+		a, b, before := two(t, world.UpstreamOptions{})
+		var tries atomic.Int32
+		w := world.New(t, world.Options{Faulty: true, Config: leaving(nil, a, b), Handler: handler(func(rw http.ResponseWriter, r *http.Request) {
+			if tries.Add(1) == 1 {
+				used, _ := inUse(t, before)
+				go used.Kill()
+				<-r.Context().Done()
+				return
+			}
+			io.WriteString(rw, "moved")
+		})})
+		if answer := w.Get(t, via, "/"); answer.StatusCode != 200 || answer.Text != "moved" || tries.Load() != 2 {
+			t.Errorf("answered %d %q; the origin saw it %d times", answer.StatusCode, answer.Text, tries.Load())
+		}
+	})
+}
+
 // An answer may be on its way when an upstream dies: what does harm twice is
 // not sent twice.
 func TestWhatDoesHarmTwiceIsNotSentTwice(t *testing.T) {
