@@ -98,10 +98,7 @@ func (p *Proxy) fetch(ctx context.Context, x *upstream.Exit, address string) (st
 	if resp.StatusCode == http.StatusProxyAuthRequired && route.forward {
 		return resp.StatusCode, x.Unauthorized()
 	}
-	_, err = io.CopyN(io.Discard, resp.Body, maxChecked)
-	if err == io.EOF {
-		err = nil
-	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxChecked))
 	return resp.StatusCode, err
 }
 

@@ -39,7 +39,7 @@ func Backoff(r Rest, failures int) time.Duration {
 		d *= 2
 	}
 	d = min(d, r.Limit)
-	return d + rand.N(d/4+1)
+	return d + rand.N(d/4+1) //nolint:gosec // it guards nothing
 }
 
 // Recover is part of [Ledger].

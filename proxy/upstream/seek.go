@@ -27,7 +27,7 @@ func (p *Pool) seekLeases(ctx context.Context) {
 		case <-p.seek:
 		case <-again.C:
 		}
-		asks, left := p.asks()
+		owners, asks, left := p.asks()
 		if len(left) > 0 {
 			c, cancel := context.WithTimeout(ctx, askTime)
 			if err := p.ledger.Leave(c, p.name, left); err != nil {
@@ -40,14 +40,15 @@ func (p *Pool) seekLeases(ctx context.Context) {
 			at := now()
 			answers, err := p.ledger.Acquire(c, p.name, asks)
 			cancel()
-			p.answered(at, asks, answers, err)
+			p.answered(at, owners, answers, err)
 			again.Reset(askEvery)
 		}
 	}
 }
 
-// asks returns an ask for each owner that is waited for, first come first.
-func (p *Pool) asks() (asks []Ask, left []string) {
+// asks returns the owners that are waited for, first come first, and an ask for
+// each.
+func (p *Pool) asks() (owners []Owner, asks []Ask, left []string) {
 	strict := p.conf.Load().Strict
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,12 +59,13 @@ func (p *Pool) asks() (asks []Ask, left []string) {
 			continue
 		}
 		seen[w.owner] = true
+		owners = append(owners, w.owner)
 		asks = append(asks, Ask{Owner: w.owner.String(), Token: p.token(), Not: p.lastOf(w.owner), Strict: strict})
 		if len(asks) == maxAsks {
 			break
 		}
 	}
-	return asks, left
+	return owners, asks, left
 }
 
 // lastOf returns the token of the owner's newest lease that it has no use for.
@@ -80,31 +82,27 @@ func (p *Pool) lastOf(o Owner) (token string) {
 
 // answered hands out what the ledger gave, and tells the others why not. at is
 // when it was asked: a lease can't have begun before.
-func (p *Pool) answered(at time.Duration, asks []Ask, answers []Answer, err error) {
+func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, a := range asks {
-		mine := func(w *waiter) bool { return w.owner.String() == a.Owner }
-		n := slices.IndexFunc(p.waiting, mine)
+	for i, owner := range owners {
+		mine := func(w *waiter) bool { return w.owner == owner }
 		switch {
 		case err != nil:
 			p.tell(mine, "", 0, err)
+			continue
 		case answers[i].Token == "":
 			p.tell(mine, answers[i].Why, answers[i].After, nil)
-		case n < 0:
-			// Everybody has gone meanwhile. With what it holds of this lease
-			// the process gives it back.
-			if l, err := p.install(at, Owner{"unclaimed", a.Owner, ""}, answers[i]); err == nil {
-				l.retired.Store(true)
-				p.wake()
-			}
+			continue
+		}
+		l, err := p.install(at, owner, answers[i])
+		switch {
+		case err != nil:
+			p.tell(mine, "", 0, err)
+		case p.owned[owner] != l && !slices.ContainsFunc(p.waiting, mine): // they have gone meanwhile
+			l.retired.Store(true)
+			p.wake()
 		default:
-			owner := p.waiting[n].owner
-			l, err := p.install(at, owner, answers[i])
-			if err != nil {
-				p.tell(mine, "", 0, err)
-				continue
-			}
 			p.owned[owner] = l
 			for _, w := range p.waiting {
 				if mine(w) {

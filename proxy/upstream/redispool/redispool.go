@@ -242,7 +242,8 @@ func (l *Ledger) Release(ctx context.Context, pool string, back []upstream.Retur
 
 // Rest is part of [upstream.Ledger].
 func (l *Ledger) Rest(ctx context.Context, pool, url string, r upstream.Rest) (time.Duration, error) {
-	raw, err := l.run(ctx, pool, restScript, url, string(r.Reason), r.Base.Milliseconds(), r.Limit.Milliseconds(), rand.Float64()/4)
+	jitter := rand.Float64() / 4 //nolint:gosec // it guards nothing
+	raw, err := l.run(ctx, pool, restScript, url, string(r.Reason), r.Base.Milliseconds(), r.Limit.Milliseconds(), jitter)
 	if err != nil {
 		return 0, err
 	}
