@@ -32,22 +32,28 @@ func newTracked() *tracked {
 // done is closed when the proxy closes.
 func (t *tracked) done() <-chan struct{} { return t.closing }
 
-// user is who holds a connection.
-type user struct {
-	session session.Key // whose revocation closes it; zero: none's
-	holders int         // goroutines
+// owner is whose end closes a connection. The zero owner is nobody.
+type owner struct {
+	session session.Key
+	token   string    // ID of the one that the client came with; "" a password, or nothing
+	until   time.Time // end of the token
 }
 
-// add notes a connection of a session (the zero Key: of none) and the goroutine
-// that serves it, until release. It reports false where the proxy is closing
-// already.
-func (t *tracked) add(c io.Closer, of session.Key) (release func(), ok bool) {
+// user is who holds a connection.
+type user struct {
+	owner
+	holders int // goroutines
+}
+
+// add notes a connection and the goroutine that serves it, until release. It
+// reports false where the proxy is closing already.
+func (t *tracked) add(c io.Closer, of owner) (release func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, false
 	}
-	t.conns[c] = user{session: of, holders: t.conns[c].holders + 1}
+	t.conns[c] = user{of, t.conns[c].holders + 1}
 	t.wg.Add(1)
 	return func() {
 		t.mu.Lock()
@@ -62,12 +68,12 @@ func (t *tracked) add(c io.Closer, of session.Key) (release func(), ok bool) {
 	}, true
 }
 
-// closeSession closes the connections of a session.
-func (t *tracked) closeSession(of session.Key) {
+// closeOf closes the connections whose owner has ended.
+func (t *tracked) closeOf(ended func(owner) bool) {
 	var open []io.Closer
 	t.mu.Lock()
 	for c, u := range t.conns {
-		if u.session == of {
+		if ended(u.owner) {
 			open = append(open, c)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"github.com/sessionproxy/sessionproxy/proxy/http1"
-	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // h1Conn is a client's connection as an http.Server sees it that speaks
@@ -172,7 +171,7 @@ func (c *h1Conn) Close() error {
 	sending := c.sending()
 	c.mu.Unlock()
 	if sending {
-		if release, ok := c.p.conns.add(c.Conn, session.Key{}); ok {
+		if release, ok := c.p.conns.add(c.Conn, owner{}); ok {
 			go func() {
 				defer release()
 				lingerClose(c.Conn)

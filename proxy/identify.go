@@ -12,6 +12,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
+	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -20,8 +21,9 @@ type identity struct {
 	client  *client // nil where none are declared, or nobody asked
 	name    string  // of the client; "" unnamed
 	from    netip.Addr
-	worker  string // its address unless it names itself
-	session string // ID of the session, or session.NoneID
+	grant   *access.Grant // that came as the password; nil: none did
+	worker  string        // its address unless it names itself
+	session string        // ID of the session, or session.NoneID
 }
 
 // selectors are what a user name, or a port, says.
@@ -56,8 +58,17 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 	case pin.client != "":
 		id.name = pin.client
 		id.client = r.clients[pin.client]
+	case given && r.clients != nil && pass != "" && inClear(l, req):
+		return nil, deny(http.StatusForbidden, "http_request_denied", "password_in_clear",
+			"Your password crossed the network in clear, so change it. This port wants none: use one with TLS, or send no credentials here.")
 	case given:
-		cl, ref := p.verify(r, remote, sel.client, pass)
+		var cl *client
+		var ref *refusal
+		if p.access != nil && r.clients != nil && access.LooksLikeToken(pass) {
+			cl, id.grant, ref = p.byToken(req.Context(), r, sel.client, pass)
+		} else {
+			cl, ref = p.verify(r, remote, sel.client, pass)
+		}
 		if ref != nil {
 			return nil, ref
 		}
@@ -84,6 +95,15 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 	return id, nil
 }
 
+// inClear says whether what came on the request could be read on its way.
+func inClear(l *config.Listen, req *http.Request) bool {
+	if l.TLS || l.PlainAuth {
+		return false
+	}
+	local, ok := req.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && !local.IP.IsLoopback()
+}
+
 // headerMaySelect: a page's script can add header fields to its requests; on
 // CONNECT it can't. On plain http a request with Fetch metadata or an Origin may
 // be a script's, and one of a browser without: it sends neither to a page's own
@@ -105,7 +125,7 @@ func (r *rules) again(c *connection) (*identity, *refusal) {
 	now := r.clients[c.id.name]
 	switch {
 	case now == nil && (c.asks || c.id.name != ""),
-		now != nil && c.id.client != nil && !now.secret.Same(c.id.client.secret):
+		now != nil && c.id.client != nil && c.id.grant == nil && !now.secret.Same(c.id.client.secret):
 		return nil, deny(http.StatusForbidden, "http_request_denied", "client_changed",
 			"The proxy's clients have changed since this tunnel was opened: open another.")
 	}
@@ -137,12 +157,18 @@ func (p *Proxy) verify(r *rules, from netip.Addr, name, pass string) (*client, *
 		return nil, ref
 	}
 	p.metrics.authFailures.WithLabelValues("password").Inc()
+	return nil, wrongCredentials(cl, name)
+}
+
+// wrongCredentials refuses a name, of the client cl if there is one, with what
+// came with it.
+func wrongCredentials(cl *client, name string) *refusal {
 	ref := authRequired("The proxy user name or password is wrong.")
 	ref.audit, ref.login = true, true
 	if cl != nil { // else it may be a password in the wrong place
 		ref.of = name
 	}
-	return nil, ref
+	return ref
 }
 
 // later refuses what may be tried again.
@@ -160,6 +186,10 @@ func (id *identity) admit(s *site) *refusal {
 	if id.client.sites != nil && !id.client.sites[s.Name] {
 		return deny(http.StatusForbidden, "http_request_denied", "site_not_allowed",
 			fmt.Sprintf("The proxy client %s may not use the site %s.", id.name, s.Name))
+	}
+	if !id.grants(s) {
+		return deny(http.StatusForbidden, "http_request_denied", "token_not_for_this",
+			fmt.Sprintf("The token that the proxy client %s came with is not for the site %s, or not for the session %s.", id.name, s.Name, id.session))
 	}
 	if !id.client.MayUse(id.session) {
 		return deny(http.StatusForbidden, "http_request_denied", "session_not_allowed",

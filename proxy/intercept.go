@@ -24,7 +24,7 @@ import (
 // or the inner server's.
 func (c *connection) serve(_ *http.Request, hijacked net.Conn, _ *goproxy.ProxyCtx) {
 	conn := hijacked.(*clientConn)
-	release, ok := c.p.conns.add(conn, session.Key{})
+	release, ok := c.p.conns.add(conn, c.id.owner(session.Key{}))
 	if !ok {
 		conn.Close()
 		c.closeOrigin()
@@ -204,10 +204,11 @@ func (p *Proxy) serveInner(w http.ResponseWriter, r *http.Request) {
 		m = modeH2
 	}
 	id, ref := p.rules.Load().again(c)
+	if !p.holds(c.id) {
+		ref = tokenEnded()
+	}
 	if ref != nil {
-		if m == modeH1 {
-			w.Header().Set("Connection", "close")
-		}
+		w.Header().Set("Connection", "close") // in HTTP/2 a GOAWAY
 		p.refused(w, r, c.id, ref)
 		return
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
+	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
@@ -29,8 +30,8 @@ type CertSource interface {
 	Leaf(ctx context.Context, host string) (*tls.Certificate, error)
 }
 
-// Options are the parts a Proxy is made of. All but Audit, Timeouts, Leases and
-// Locks are needed.
+// Options are the parts a Proxy is made of. All but Audit, Access, Timeouts,
+// Leases, Locks and StoreUp are needed.
 type Options struct {
 	Config   *config.Config
 	Store    session.Store
@@ -38,7 +39,8 @@ type Options struct {
 	Certs    CertSource
 	CA       []byte // PEM of the authority behind Certs, given out at sessionproxy.internal
 	Log      *slog.Logger
-	Audit    *audit.Log // may be nil
+	Audit    *audit.Log        // may be nil
+	Access   *access.Authority // of tokens; nil: none is taken
 	Metrics  prometheus.Registerer
 	Timeouts Timeouts
 	Leases   upstream.Ledger // nil: leases are this process's alone
@@ -73,6 +75,7 @@ type Proxy struct {
 	uses       *uses
 	alerts     *alerts
 	audit      *audit.Log
+	access     *access.Authority
 	workers    workers
 	audited    *memory // what it has a line of
 	ids        ids
@@ -110,6 +113,7 @@ func New(o Options) (*Proxy, error) {
 		uses:       newUses(),
 		alerts:     newAlerts(o.Log),
 		audit:      o.Audit,
+		access:     o.Access,
 		workers:    workers{all: map[workerName]*worker{}},
 		audited:    newMemory(),
 		ids:        newIDs(),
@@ -134,6 +138,12 @@ func New(o Options) (*Proxy, error) {
 			p.log.Error("serve decrypted connections", "err", err)
 		}
 	})
+	if p.access != nil {
+		p.access.OnDenied(func(id string) {
+			p.conns.closeOf(func(o owner) bool { return o.token == id })
+		})
+		p.innerDone.Go(p.endTokens)
+	}
 	return p, nil
 }
 

@@ -189,13 +189,13 @@ func (w *relay) switchProtocols() error {
 	}
 	defer client.Close()
 	for _, c := range []io.Closer{client, server} {
-		release, ok := w.x.p.conns.add(c, w.x.key)
+		release, ok := w.x.p.conns.add(c, w.x.id.owner(w.x.key))
 		if !ok {
 			return net.ErrClosed
 		}
 		defer release()
 	}
-	if w.x.inUse() && w.x.load(w.x.key).Floor() > w.x.jar.Version() {
+	if w.x.inUse() && w.x.load(w.x.key).Floor() > w.x.jar.Version() || !w.x.p.holds(w.x.id) {
 		return errRevoked // since the request left: nobody else would close this
 	}
 	_, w.sent, err = pipe(client, server, w.x.p.timeouts.Tunnel)
@@ -203,7 +203,7 @@ func (w *relay) switchProtocols() error {
 	return err
 }
 
-var errRevoked = errors.New("the session was revoked")
+var errRevoked = errors.New("the session, or the client's token, was revoked")
 
 // finish ends the exchange after the engine. A body that the origin broke off
 // breaks off here, too: a clean end would make it look whole.

@@ -18,7 +18,8 @@ func (p *Proxy) Revoke(ctx context.Context, key session.Key) error {
 	if err := p.store.Revoke(ctx, key); err != nil {
 		return err
 	}
-	p.conns.closeSession(key.Shared())
+	shared := key.Shared()
+	p.conns.closeOf(func(o owner) bool { return o.session == shared })
 	return nil
 }
 
@@ -38,7 +39,7 @@ func (p *Proxy) follow(conn net.Conn, state http.ConnState) {
 		c.inner.conn = conn
 		c.inner.idle.Store(true)
 		var ok bool
-		if c.inner.release, ok = p.conns.add(&c.inner, c.session()); !ok {
+		if c.inner.release, ok = p.conns.add(&c.inner, c.owner()); !ok {
 			conn.Close()
 			c.inner.release = func() {}
 		}
@@ -85,11 +86,11 @@ func connectionOf(conn net.Conn) *connection {
 	return conn.(*tls.Conn).NetConn().(*clientConn).c
 }
 
-// session is the one that the tunnel was opened for: the zero Key where no
-// site declares its host.
-func (c *connection) session() session.Key {
+// owner is whose end closes the tunnel.
+func (c *connection) owner() owner {
+	var of session.Key
 	if s := c.p.rules.Load().site(c.target.host, c.target.port); s != nil {
-		return session.Key{Site: s.Key, ID: c.id.session}
+		of = session.Key{Site: s.Key, ID: c.id.session}
 	}
-	return session.Key{}
+	return c.id.owner(of)
 }

@@ -112,11 +112,14 @@ func (c *connection) tunnel(conn net.Conn) {
 	start := time.Now()
 	defer conn.Close()
 	defer c.closeOrigin()
-	release, ok := c.p.conns.add(c.origin, c.session())
+	release, ok := c.p.conns.add(c.origin, c.owner())
 	if !ok {
 		return
 	}
 	defer release()
+	if !c.p.holds(c.id) { // since it was asked for: nobody else would close this
+		return
+	}
 	up, down, err := pipe(conn, c.origin, c.p.timeouts.Tunnel)
 	c.p.recordTunnel(c, start, up, down, err)
 }

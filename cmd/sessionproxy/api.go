@@ -92,6 +92,8 @@ func (a *api) readToken() (string, error) {
 func (a *api) remedied(addr string, err error) error {
 	p, answered := errors.AsType[*admin.Problem](err)
 	switch {
+	case errors.Is(err, admin.ErrInClear):
+		return fmt.Errorf("ask the proxy at %s: %w", addr, err)
 	case !answered:
 		return fmt.Errorf("ask the proxy at %s: %w; start it, or name its admin API with --admin", addr, err)
 	case p.Code == "":

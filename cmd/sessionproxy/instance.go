@@ -103,7 +103,7 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	}
 	i.proxy, err = proxy.New(proxy.Options{
 		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
-		Audit: i.audit, StoreUp: i.storeUp(),
+		Audit: i.audit, Access: i.access, StoreUp: i.storeUp(),
 	})
 	if err != nil {
 		return err
@@ -173,6 +173,9 @@ func (i *instance) bindAll() error {
 	if i.admin, err = bind("admin", i.config.Admin); err != nil {
 		return err
 	}
+	if i.config.AdminTLS() {
+		i.admin = tls.NewListener(i.admin, https)
+	}
 	i.ops, err = bind("ops", i.config.Ops)
 	return err
 }
@@ -180,7 +183,7 @@ func (i *instance) bindAll() error {
 // portCertificate reads the certificate that c gives the HTTPS proxy ports.
 // Open ports outlive a reload that declares none of them, and keep theirs.
 func (i *instance) portCertificate(c config.TLS) (*tls.Certificate, error) {
-	https := slices.ContainsFunc(i.config.Listen, func(l config.Listen) bool { return l.TLS })
+	https := i.config.AdminTLS() || slices.ContainsFunc(i.config.Listen, func(l config.Listen) bool { return l.TLS })
 	if !https || c.Cert == "" {
 		return i.cert.Load(), nil
 	}
@@ -206,7 +209,7 @@ func bindRemedy(setting string, err error) string {
 // serve runs until ctx ends or a server fails, and drains.
 func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
-		Token: i.token, Addr: i.admin.Addr().String(), Store: i.store, Tokens: i.tokens,
+		Token: i.token, Addr: i.admin.Addr().String(), Hosts: i.adminNames(), Store: i.store, Tokens: i.tokens,
 		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
 		Access: i.access, Audit: i.audit, Events: i.events, Workers: i.workers, Config: i.loadedConfig,
 		Sites:   func() []config.Site { return i.current.Load().Sites },
@@ -289,6 +292,19 @@ func (i *instance) adminListeners() []admin.Listener {
 		ports = append(ports, admin.Listener{Addr: i.listeners[n].Addr().String(), TLS: l.TLS, Auth: l.Auth, Client: l.Client, Session: l.Session})
 	}
 	return ports
+}
+
+// adminNames are those that the admin API's certificate is good for.
+func (i *instance) adminNames() []string {
+	if !i.config.AdminTLS() {
+		return nil
+	}
+	leaf := i.cert.Load().Leaf
+	names := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
 }
 
 // caPath is the certificate that clients must trust.

@@ -37,7 +37,7 @@ func (s Source) Check() error {
 		}
 	}
 	if s.Admin != "" {
-		if _, err := parseAddr(s.Admin); err != nil {
+		if _, err := parseAddr(strings.TrimPrefix(s.Admin, "https://")); err != nil {
 			return fmt.Errorf("--admin: %w", err)
 		}
 	}
@@ -88,14 +88,19 @@ func (s Source) Vars(ctx context.Context) ([]Var, error) {
 	return set.vars(), nil
 }
 
-// AdminAddr returns the address of the admin API.
+// AdminAddr returns the address of the admin API: HOST:PORT, or https:// and
+// that.
 func AdminAddr(flag string, lookupEnv func(string) (string, bool)) (string, error) {
 	if flag == "" {
 		flag, _ = lookupEnv("SESSIONPROXY_ADMIN")
 	}
-	addr, err := parseAddr(cmp.Or(flag, "127.0.0.1:8081"))
+	rest, https := strings.CutPrefix(cmp.Or(flag, "127.0.0.1:8081"), "https://")
+	addr, err := parseAddr(strings.TrimSuffix(rest, "/"))
 	if err != nil {
 		return "", fmt.Errorf("find the admin API: %w", err)
+	}
+	if https {
+		addr = "https://" + addr
 	}
 	return addr, nil
 }

@@ -99,6 +99,7 @@ func (s settings) vars() []Var {
 // Not all programs read ports here; those that don't take the proxy, and its
 // refusal. Without the port they would leave out all of loopback.
 func noProxy(admin string) string {
+	admin = strings.TrimPrefix(admin, "https://")
 	_, port, err := net.SplitHostPort(admin)
 	if err != nil {
 		return admin

@@ -34,7 +34,7 @@ var keys = []key{
 	{"listen[].tls", "BOOL", "false", "An HTTPS proxy. It needs `tls.cert` and `tls.key`."},
 	{"listen[].plain_auth", "BOOL", "false", "Take passwords in clear off loopback: for a private network only."},
 
-	{"admin", "HOST:PORT", "127.0.0.1:8081", "The admin API, `/ca.pem` and `/proxy.pac`. On loopback, since the admin token crosses it in clear."},
+	{"admin", "HOST:PORT", "127.0.0.1:8081", "The admin API, `/ca.pem` and `/proxy.pac`. Off loopback it speaks https, with the certificate of `tls`, and answers to that certificate's names."},
 	{"ops", "HOST:PORT", "127.0.0.1:8082", "`/metrics`, `/healthz` and `/readyz`, without a login. It may be public."},
 	{"state", formDir, "./state", "The CA, the admin token, the embedded store, the spool. Made with mode 0700; by default beside the configuration file."},
 	{"store", "embedded | URL", "embedded", "Where sessions live. `embedded` is a file in the state directory, for one machine. A Redis is `redis[s]://USER:PASSWORD@HOST:6379/0`, `redis+unix:///run/redis.sock`, `redis[s]+sentinel://USER:PASSWORD@HOST,HOST/MASTER/0` or `redis[s]+cluster://USER:PASSWORD@HOST,HOST`, or a mapping: see below."},
@@ -62,7 +62,7 @@ var keys = []key{
 	{"egress.mode", "open | report | enforce", "enforce", "What becomes of a connection for a host that no site declares to loopback, a private network or a reserved address, and for any host to a link-local or metadata address. `enforce` refuses it, `report` only logs and counts it and what `deny` names, `open` takes no notice of kinds of address."},
 	{"upstream", "direct | POOL", "direct", "The pool of upstream proxies, see `upstreams`, that all traffic leaves by: that of undeclared hosts, too. `direct`: by none. The environment's proxies are never used."},
 
-	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`."},
+	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`, and of an `admin` off loopback."},
 	{"tls.key", formFile, "", "Its private key (PEM)."},
 
 	{"audit.to", formFileOrStdout, AuditStdout, "Where the audit log goes: one line of JSON for each call of the admin API that changes or reveals something, each first use of a session by a worker, each refusal of what is not one's own. Names, never values. `SIGHUP` opens a file anew, as log rotation wants it."},

@@ -17,8 +17,8 @@ func (j *judge) ports() {
 	admin, ok := j.socket("admin", j.c.Admin)
 	if ok {
 		taken = append(taken, admin)
-		if !admin.loopback() {
-			j.at("admin", "the admin API would send its tokens in clear", "keep it on loopback, such as 127.0.0.1:"+admin.port)
+		if !admin.loopback() && j.c.TLS.Cert == "" && j.ok("tls") {
+			j.at("admin", "off loopback, the admin API would send its tokens in clear", "keep it on loopback, such as 127.0.0.1:"+admin.port+", or set tls: {cert: FILE, key: FILE} at the top")
 		}
 	}
 	if ops, ok := j.socket("ops", j.c.Ops); ok {
@@ -42,6 +42,19 @@ func (j *judge) ports() {
 		taken = append(taken, s)
 		j.exposed(at, l, s)
 	}
+}
+
+// AdminTLS says whether the admin API speaks TLS: off loopback, with the
+// certificate of tls.
+func (c *Config) AdminTLS() bool {
+	host, port, err := net.SplitHostPort(c.Admin)
+	if err != nil {
+		return false
+	}
+	if canonical, ok := session.CanonicalHost(host); ok {
+		host = canonical
+	}
+	return !socket{"", host, port}.loopback()
 }
 
 // OpenPorts judges ports that are open already against c's clients: listen

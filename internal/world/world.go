@@ -17,6 +17,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -47,6 +48,8 @@ type Options struct {
 	Locks login.Locks
 	// StoreUp is the proxy's: see [proxy.Options].
 	StoreUp func() bool
+	// Access judges tokens; nil: the proxies take none.
+	Access *access.Authority
 	// Faulty worlds may log errors, and leave connections to the origin:
 	// either fails the test otherwise.
 	Faulty bool
@@ -121,7 +124,7 @@ func (w *World) AddProxyOn(store session.Store) *Proxy {
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
 	o := proxy.Options{
 		Config: w.config, Store: store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts,
-		StoreUp: w.options.StoreUp,
+		StoreUp: w.options.StoreUp, Access: w.options.Access,
 	}
 	if w.options.Leases != nil {
 		o.Leases = w.options.Leases()

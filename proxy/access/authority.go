@@ -54,6 +54,7 @@ type Authority struct {
 	keys      atomic.Pointer[keyring]
 	operators atomic.Pointer[operators]
 	denied    denied
+	seen      seen
 
 	mu       sync.Mutex // guards what follows
 	watchers []func(Message)

@@ -16,7 +16,7 @@ import (
 
 // Client asks the API of a running proxy.
 type Client struct {
-	Addr  string // host:port of the API
+	Addr  string // host:port of the API; https://host:port off loopback
 	Token string // see [Token]
 }
 
@@ -65,6 +65,24 @@ func Path(parts ...string) string {
 	return b.String()
 }
 
+// ErrInClear is why nothing was sent to an API off loopback without TLS.
+var ErrInClear = errors.New("a token or password would cross the network in clear: write it with https://, or reach it by a tunnel to this machine")
+
+// base is the URL of the API's root. A name may lead anywhere, but localhost.
+func (c Client) base() (string, error) {
+	if strings.HasPrefix(c.Addr, "https://") {
+		return c.Addr, nil
+	}
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", ErrInClear
+	}
+	return "http://" + c.Addr, nil
+}
+
 // Do makes one call: path may have a query, and a body that is not nil is sent
 // as JSON. It returns what a success answers with. Its error is a *[Problem]
 // where the other side answered anything else.
@@ -79,14 +97,20 @@ func (c Client) Do(ctx context.Context, method, path string, body any) ([]byte, 
 		}
 		content = bytes.NewReader(b)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Addr+path, content)
+	base, err := c.base()
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, base+path, content)
 	if err != nil {
 		return nil, err
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	r.Header.Set("Authorization", "Bearer "+c.Token)
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
 	resp, err := direct.Do(r)
 	if err != nil {
 		// Without the URL, whose query may be a secret, and the address, which
