@@ -43,34 +43,43 @@ func (a *api) flags(cmd *cobra.Command) {
 
 // siteFlags are those of commands that are about no session.
 func (a *api) siteFlags(cmd *cobra.Command) {
+	a.adminFlags(cmd)
+	cmd.PersistentFlags().StringVar(&a.site, "site", "", "`NAME` of the site (default: the only one)")
+}
+
+// adminFlags are those of commands that are about no site.
+func (a *api) adminFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.admin, "admin", "", adminUsage)
 	f.StringVar(&a.state, "state", "", "`DIR` of the admin token "+stateDefault)
-	f.StringVar(&a.token, "token", "", "the admin `TOKEN` itself (default: that in --state); other users of this machine may see it")
-	f.StringVar(&a.site, "site", "", "`NAME` of the site (default: the only one)")
+	f.StringVar(&a.token, "token", "", "the admin `TOKEN`, or an operator's, itself (default: that in --state, or of \"operators login\"); other users of this machine may see it")
 	f.BoolVar(&a.json, "json", false, "print the API's own answer")
 }
 
 // do makes one call, see [admin.Client.Do].
 func (a *api) do(c *cobra.Command, method, path string, body any) ([]byte, error) {
-	addr, err := clientenv.AdminAddr(a.admin, a.lookupEnv)
-	switch {
-	case err != nil && a.admin != "":
-		return nil, usageError{err, c.CommandPath()}
-	case err != nil:
+	addr, err := a.addr(c)
+	if err != nil {
 		return nil, err
 	}
-	token := a.token
-	if token == "" {
-		if token, err = a.readToken(); err != nil {
-			return nil, err
-		}
+	token, err := a.credential(c, addr)
+	if err != nil {
+		return nil, err
 	}
 	answer, err := admin.Client{Addr: addr, Token: token}.Do(c.Context(), method, path, body)
 	if err != nil {
 		return nil, a.remedied(addr, err)
 	}
 	return answer, nil
+}
+
+// addr is where the admin API is.
+func (a *api) addr(c *cobra.Command) (string, error) {
+	addr, err := clientenv.AdminAddr(a.admin, a.lookupEnv)
+	if err != nil && a.admin != "" {
+		return "", usageError{err, c.CommandPath()}
+	}
+	return addr, err
 }
 
 func (a *api) readToken() (string, error) {

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
 		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
 		captchaCommand(lookupEnv), explainCommand(lookupEnv), upstreamsCommand(lookupEnv), storeCommand(lookupEnv),
-		versionCommand())
+		accessCommand(lookupEnv), operatorsCommand(lookupEnv), versionCommand())
 	for _, c := range root.Commands() {
 		checkArgs(c)
 	}

@@ -214,7 +214,7 @@ func TestVersion(t *testing.T) {
 }
 
 // makeCA makes a certificate that may be a CA, and ends at end.
-func makeCA(t *testing.T, isCA bool, end time.Time) (cert, key string) {
+func makeCA(t *testing.T, isCA bool, end time.Time, names ...string) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -222,7 +222,7 @@ func makeCA(t *testing.T, isCA bool, end time.Time) (cert, key string) {
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end, IsCA: isCA, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end, IsCA: isCA, BasicConstraintsValid: true, DNSNames: names,
 	}
 	if isCA {
 		c.KeyUsage = x509.KeyUsageCertSign
