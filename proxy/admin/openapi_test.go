@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"reflect"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 )
 
 var update = flag.Bool("update", false, "write openapi.json anew")
@@ -328,6 +330,8 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 	g := newGuarded(t)
 	g.put(t, "shop.test/qa1", "shop.test", "sid=1; Max-Age=60", "lang=de")
 	in := g.login(t, "ana", anaPassword)
+	leases, pool, _ := leasing(t, 1, "http://10.0.0.1:3128", "http://127.0.0.1:1")
+	holding(t, pool, upstream.Worker("crawler", "w1"))
 	tried := map[string]bool{}
 	for _, c := range []struct{ method, path, pattern, body string }{
 		{"POST", "/api/v1/login", "", `{"name": "ana", "password": "` + anaPassword + `"}`},
@@ -357,13 +361,22 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"GET", "/api/v1/version", "", ""},
 		{"GET", "/api/v1/workers", "", ""},
 		{"DELETE", "/api/v1/operators/ana/devices", "/api/v1/operators/{name}/devices", ""},
+		{"GET", "/api/v1/upstreams", "", ""},
+		{"POST", "/api/v1/upstreams/eu", "/api/v1/upstreams/{pool}", `{"url": "http://10.0.0.3:3128"}`},
+		{"POST", "/api/v1/upstreams/eu/127.0.0.1:1/check", "/api/v1/upstreams/{pool}/{upstream}/check", ""},
+		{"POST", "/api/v1/upstreams/eu/release", "/api/v1/upstreams/{pool}/release", `{"owner": "worker:crawler/w1"}`},
+		{"DELETE", "/api/v1/upstreams/eu/10.0.0.3:3128", "/api/v1/upstreams/{pool}/{upstream}", ""},
 	} {
+		api := http.Handler(g)
+		if strings.HasPrefix(c.path, "/api/v1/upstreams") {
+			api = leases
+		}
 		pattern := c.pattern
 		if pattern == "" {
 			pattern = c.path
 		}
 		tried[c.method+" "+pattern] = true
-		w := ask(g, c.method, c.path, body(c.body))
+		w := ask(api, c.method, c.path, body(c.body))
 		var status string
 		responses := doc.Paths[pattern][strings.ToLower(c.method)].Responses
 		for s := range responses {

@@ -110,11 +110,12 @@ func (s *server) addUpstream(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusUnprocessableEntity, "url", sentence(err)}.write(w)
 		return
 	}
+	callOf(r.Context()).target = p.Name() + "/" + u.ID()
 	if err := p.Add(r.Context(), u); err != nil {
 		s.ledgerFailed(r.Context(), w, err)
 		return
 	}
-	s.log.InfoContext(r.Context(), "upstream added", "by", "token", "pool", p.Name(), "upstream", u, "id", u.ID())
+	s.log.InfoContext(r.Context(), "upstream added", "by", name(r.Context()), "pool", p.Name(), "upstream", u, "id", u.ID())
 	s.showOne(w, r, p, u)
 }
 
@@ -150,7 +151,7 @@ func (s *server) removeUpstream(w http.ResponseWriter, r *http.Request) {
 		s.ledgerFailed(r.Context(), w, err)
 		return
 	}
-	s.log.InfoContext(r.Context(), "upstream removed", "by", "token", "pool", p.Name(), "upstream", u, "id", u.ID())
+	s.log.InfoContext(r.Context(), "upstream removed", "by", name(r.Context()), "pool", p.Name(), "upstream", u, "id", u.ID())
 	writeJSON(w, http.StatusOK, "application/json", showUpstream(p, u, st))
 }
 
@@ -240,7 +241,8 @@ func (s *server) releaseLeases(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusNotFound, "unknown_lease", fmt.Sprintf("The pool %s has no lease of that kind.", p.Name())}.write(w)
 		return
 	}
-	s.log.InfoContext(r.Context(), "leases released", "by", "token", "pool", p.Name(), "count", len(released.Leases))
+	callOf(r.Context()).target = p.Name()
+	s.log.InfoContext(r.Context(), "leases released", "by", name(r.Context()), "pool", p.Name(), "count", len(released.Leases))
 	writeJSON(w, http.StatusOK, "application/json", released)
 }
 
@@ -277,6 +279,7 @@ func (s *server) upstream(w http.ResponseWriter, r *http.Request) (p *upstream.P
 	}
 	switch found {
 	case 1:
+		callOf(r.Context()).target = p.Name() + "/" + u.ID()
 		return p, u, st, true
 	case 0:
 		problem{http.StatusNotFound, "unknown_upstream", fmt.Sprintf("The pool %s has no such upstream. Name it by its address or its ID.", p.Name())}.write(w)
