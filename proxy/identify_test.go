@@ -25,7 +25,7 @@ func TestPasswordsInClearAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{passwords: password.NewVerifier(), metrics: m}
+	p := &Proxy{passwords: password.NewVerifier(), browsers: newMemory(), metrics: m}
 	for _, tt := range []struct {
 		name    string
 		rules   *rules

@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
-	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 )
 
 // hashed declares the tests' clients by hashes of their passwords.
 func hashed(c *config.Config) {
 	clients(c)
-	c.Clients[0].Password = password.New(c.Clients[0].Password)
-	c.Clients[1].Password = "$2y$04$wToOGZjMX9AmUJt8VsaMJ.lPJDOjIsuv68PliqobvaocNL12Maete" // htpasswd -nbB -C 4 viewer pa:ss
+	c.Clients[0].Password = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ$6Crvd0pUWwUX9JdfBSpZ7dOnM78DdrdhAOj1hvHMiF8" // argon2id of s3cret, as cheap as can be
+	c.Clients[1].Password = "$2y$04$wToOGZjMX9AmUJt8VsaMJ.lPJDOjIsuv68PliqobvaocNL12Maete"                        // htpasswd -nbB -C 4 viewer pa:ss
 }
 
 func TestClientsWithHashedPasswords(t *testing.T) {
@@ -34,7 +33,7 @@ func TestClientsWithHashedPasswords(t *testing.T) {
 	}
 	w.Change(t, func(c *config.Config) {
 		hashed(c)
-		c.Clients[0].Password = password.New("changed")
+		c.Clients[0].Password = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ$0/GG35KEfxbOWhBkNfyUUQ3Mgtc1UK+5ai0aepQ9+7M" // of changed
 	})
 	wantRefusal(t, w.Dial(t).Connect("shop.test:443", credentials("crawler", "s3cret")), 407, "http_request_denied", "credentials")
 }

@@ -92,7 +92,7 @@ func newPassword(c *cobra.Command) (string, error) {
 // readPassword asks on a terminal, unseen, or reads a line.
 func readPassword(c *cobra.Command, prompt string) (pass string, asked bool, err error) {
 	if f, ok := c.InOrStdin().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprint(c.ErrOrStderr(), prompt)
+		fmt.Fprintf(c.ErrOrStderr(), "%s", prompt)
 		b, err := term.ReadPassword(int(f.Fd()))
 		fmt.Fprintln(c.ErrOrStderr())
 		if err != nil {

@@ -66,9 +66,10 @@ func (a *Authority) RevokeOperator(ctx context.Context, name string) (int, error
 	return n, nil
 }
 
-// revoke denies first: whatever comes between finds nothing to refresh with.
+// revoke denies first, for a little longer than a token lives: one that is just
+// being made comes under it, too.
 func (a *Authority) revoke(ctx context.Context, id string) error {
-	if err := a.deny(ctx, id, a.now().Add(AccessLife)); err != nil {
+	if err := a.deny(ctx, id, a.now().Add(AccessLife+skew)); err != nil {
 		return err
 	}
 	remove := func([]byte) ([]byte, time.Duration, error) { return nil, 0, nil }

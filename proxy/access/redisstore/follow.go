@@ -40,7 +40,7 @@ func (s *Store) Follow(ctx context.Context, on func(access.Message)) {
 // follow is one subscription. It says whether it came to be.
 func (s *Store) follow(ctx context.Context, on func(access.Message)) (began bool) {
 	sub := s.client.Subscribe(ctx, s.channel())
-	defer sub.Close()
+	defer func() { _ = sub.Close() }() // whatever it says, the link is over
 	defer func() {
 		if began {
 			on(access.Message{Topic: access.Ended})

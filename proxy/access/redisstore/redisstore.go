@@ -44,20 +44,16 @@ func (s *Store) key(key string) string {
 }
 
 // index is the sorted set of the keys that begin as key does, "" where nobody
-// lists them. Its hash tag keeps it in one slot of its own.
+// lists them.
 func (s *Store) index(key string) string {
-	word, _, ok := cutLast(key)
-	if !ok {
+	if kind(key) == "" {
 		return ""
 	}
-	return s.key(word + "index")
+	return s.key(kind(key) + "index")
 }
 
-// cutLast parts session:op:ID into session:op: and ID.
-func cutLast(key string) (before, after string, ok bool) {
-	i := strings.LastIndexByte(key, ':') + 1
-	return key[:i], key[i:], i > 0
-}
+// kind is what of a key says what it is: session:op: of session:op:ID.
+func kind(key string) string { return key[:strings.LastIndexByte(key, ':')+1] }
 
 func (s *Store) channel() string { return s.prefix + "access" }
 
@@ -74,10 +70,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 // word is a key for an error: what follows may be half a secret.
-func word(key string) string {
-	before, _, _ := cutLast(key)
-	return before + "…"
-}
+func word(key string) string { return kind(key) + "…" }
 
 // swap: KEYS key; ARGV whether there is an old, old, whether there is a value,
 // value, life in ms.
