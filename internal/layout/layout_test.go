@@ -60,8 +60,8 @@ var arrows = map[string][]string{
 	"internal/clientenv":  {"internal/trust", "internal/config", "proxy/admin", "session"},
 	"internal/shop":       {},
 	"internal/loginsites": {},
-	"internal/bench":      {},
 	"internal/redistest":  {},
+	"internal/bench":      {},
 	"internal/world":      {"session", "certs", "proxy", "internal/config"},
 }
 

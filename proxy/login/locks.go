@@ -19,6 +19,7 @@ type Ask struct {
 	Login
 	Holder string        // of the turn, if it is granted: unique
 	Waited time.Duration // until now
+	Life   time.Duration // of the turn, where nobody keeps it
 
 	// Overdue is how long a turn may last before who waits gets the next.
 	// Zero: as long as its holder lives.
@@ -71,31 +72,33 @@ type Result struct {
 	Answer *Answer       // of a login that succeeded; nil: it did not
 	Why    string        // it did not
 	Rest   time.Duration // before the next turn is granted; may be 0
+	Keep   time.Duration // for how long the answer is given
 }
 
-// The lives of what Locks hold.
-const (
-	TTL     = 15 * time.Second // of a turn whose holder has died
-	KeepFor = 60 * time.Second // of an Answer
-)
+// Hold is a turn that was granted.
+type Hold struct {
+	Login
+	Holder string
+	Fence  int64
+}
 
 // Locks is where proxies, and workers that log in by themselves, agree on who
 // logs in. It is safe for concurrent use and returns soon after ctx ends. Any
 // error is an outage.
 type Locks interface {
 	// Take asks for a turn. One is granted at a time for each Login; it
-	// lasts for TTL unless it is kept. An Answer is given for KeepFor, while
-	// no Void has come over it. No worker of another program gets the
+	// lasts for its Life unless it is kept. An Answer is given while no Void
+	// has come over it. No worker of another program gets the
 	// session's lock meanwhile, and where one has it the turn waits: Busy,
 	// but for a Guest, or who has waited for as long as Overdue.
 	Take(ctx context.Context, a Ask) (Grant, error)
 
-	// Keep lengthens a turn that was granted, and says whether it is still
-	// the last one: a later fence takes it for good, not the end of TTL.
-	Keep(ctx context.Context, l Login, holder string, fence int64) (bool, error)
+	// Keep gives a turn another life from now on, and says whether it is
+	// still the last one: a later fence ends it, and not the end of its life.
+	Keep(ctx context.Context, h Hold, life time.Duration) (bool, error)
 
 	// End gives a turn back. After another was granted it does nothing.
-	End(ctx context.Context, l Login, holder string, fence int64, r Result) error
+	End(ctx context.Context, h Hold, r Result) error
 
 	// Void says that the session is logged out in the jar of that version:
 	// answers of this and earlier ones are given to nobody.

@@ -50,7 +50,7 @@ func (m *Memory) Take(_ context.Context, a Ask) (Grant, error) {
 		return Grant{State: Resting, Failures: t.failures, Until: t.rest, Why: t.why}, nil
 	}
 	m.fences++
-	t.holder, t.fence, t.since, t.until = a.Holder, m.fences, now, now.Add(TTL)
+	t.holder, t.fence, t.since, t.until = a.Holder, m.fences, now, now.Add(a.Life)
 	return Grant{State: Granted, Fence: t.fence, Failures: t.failures}, nil
 }
 
@@ -77,29 +77,29 @@ func (m *Memory) turn(l Login, now time.Time) *turnRecord {
 }
 
 // Keep is of [Locks]. It returns no error.
-func (m *Memory) Keep(_ context.Context, l Login, holder string, fence int64) (bool, error) {
+func (m *Memory) Keep(_ context.Context, h Hold, life time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.turns[l]
-	if t == nil || t.holder != holder || t.fence != fence {
+	t := m.turns[h.Login]
+	if t == nil || t.holder != h.Holder || t.fence != h.Fence {
 		return false, nil
 	}
-	t.until = time.Now().Add(TTL)
+	t.until = time.Now().Add(life)
 	return true, nil
 }
 
 // End is of [Locks]. It returns no error.
-func (m *Memory) End(_ context.Context, l Login, holder string, fence int64, r Result) error {
+func (m *Memory) End(_ context.Context, h Hold, r Result) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.turns[l]
-	if t == nil || t.holder != holder || t.fence != fence {
+	t := m.turns[h.Login]
+	if t == nil || t.holder != h.Holder || t.fence != h.Fence {
 		return nil
 	}
 	now := time.Now()
 	t.holder, t.until = "", time.Time{}
 	if r.Answer != nil {
-		t.answer, t.kept, t.failures, t.why, t.rest = r.Answer, now.Add(KeepFor), 0, "", time.Time{}
+		t.answer, t.kept, t.failures, t.why, t.rest = r.Answer, now.Add(r.Keep), 0, "", time.Time{}
 		return nil
 	}
 	t.answer = nil

@@ -168,7 +168,7 @@ func (t *Turns) next(q *queue, me *waiter, o Order) (bool, <-chan struct{}) {
 // take asks for a turn once.
 func (t *Turns) take(ctx context.Context, q *queue, me *waiter, o Order) (*Turn, *Answer, error) {
 	ask := Ask{
-		Login: o.Login, Holder: fmt.Sprintf("%s-%d", t.id, t.last.Add(1)),
+		Login: o.Login, Holder: fmt.Sprintf("%s-%d", t.id, t.last.Add(1)), Life: turnLife,
 		Waited: time.Since(me.since), Guest: o.Guest, Force: o.Force,
 	}
 	if !o.Fail {
@@ -205,8 +205,8 @@ func (t *Turns) locks() Locks {
 // start begins a turn that was granted.
 func (t *Turns) start(q *queue, a Ask, locks Locks, g Grant) *Turn {
 	turn := &Turn{
-		Login: a.Login, Failures: g.Failures,
-		t: t, q: q, locks: locks, holder: a.Holder, fence: g.Fence, since: time.Now(), ended: make(chan struct{}),
+		Hold: Hold{a.Login, a.Holder, g.Fence}, Failures: g.Failures,
+		t: t, q: q, locks: locks, since: time.Now(), ended: make(chan struct{}),
 	}
 	turn.keeper.Go(turn.keep)
 	t.active.Add(1)
@@ -250,23 +250,24 @@ func (t *Turns) UnderWay(key session.Key) <-chan struct{} {
 
 // Turn is the right to log in. It lasts until End.
 type Turn struct {
-	Login
+	Hold
 	Failures int // logins that failed in a row before it
 
-	t      *Turns
-	q      *queue
-	locks  Locks
-	holder string
-	fence  int64
-	since  time.Time
+	t     *Turns
+	q     *queue
+	locks Locks
+	since time.Time
 
 	over   sync.Once
 	ended  chan struct{}
 	keeper sync.WaitGroup
 }
 
-// keepEvery is how often a turn is lengthened.
-const keepEvery = TTL / 3
+const (
+	turnLife  = 15 * time.Second // of a turn whose process has died
+	keepEvery = turnLife / 3
+	keepFor   = time.Minute // others are given the answer
+)
 
 // keep lengthens the turn until it ends, or another has taken it.
 func (u *Turn) keep() {
@@ -278,7 +279,7 @@ func (u *Turn) keep() {
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), keepEvery)
-			held, err := u.locks.Keep(ctx, u.Login, u.holder, u.fence)
+			held, err := u.locks.Keep(ctx, u.Hold, turnLife)
 			cancel()
 			if err == nil && !held {
 				return
@@ -296,7 +297,7 @@ func (u *Turn) Last(ctx context.Context) bool {
 	if !here {
 		return false
 	}
-	held, err := u.locks.Keep(ctx, u.Login, u.holder, u.fence)
+	held, err := u.locks.Keep(ctx, u.Hold, turnLife)
 	return held || err != nil
 }
 
@@ -305,7 +306,8 @@ func (u *Turn) End(ctx context.Context, r Result) {
 	u.over.Do(func() {
 		close(u.ended)
 		u.keeper.Wait()
-		if err := u.locks.End(ctx, u.Login, u.holder, u.fence, r); err != nil {
+		r.Keep = keepFor
+		if err := u.locks.End(ctx, u.Hold, r); err != nil {
 			u.t.log.Warn("tell other proxies that a login has ended: they wait until its lock does", "err", err)
 		}
 		u.t.end(u)
