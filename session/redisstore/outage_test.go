@@ -293,3 +293,20 @@ func TestCloseWithoutRedisIsQuick(t *testing.T) {
 		t.Errorf("Close took %v", took)
 	}
 }
+
+func TestWhatAWorkerWroteIsShownThoughRedisIsFull(t *testing.T) {
+	t.Parallel()
+	r, client := single(t, redistest.Conf("maxmemory-policy noeviction"))
+	s := open(t, Options{Client: client})
+	set(t, s, shop, "sid=1")
+	r.Do("HSET", mirrorKey, "sid", "2")
+	r.Do("CONFIG", "SET", "maxmemory", "1")
+	for range 2 { // before and after the outage is known
+		want(t, "the jar", load(t, s, shop), "sid=2")
+	}
+	r.Do("CONFIG", "SET", "maxmemory", "0")
+	wantUp(t, s)
+	want(t, "the jar", load(t, s, shop), "sid=2")
+	other := open(t, Options{Client: client})
+	want(t, "the jar of another", load(t, other, shop), "sid=2")
+}

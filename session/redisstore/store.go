@@ -15,6 +15,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -96,6 +97,8 @@ type Store struct {
 var _ session.Store = (*Store)(nil)
 
 const defaultCache = 128 << 20
+
+var errClosed = errors.New("store is closed")
 
 // Open returns a store, which follows what changes in Redis from now on. It does
 // not wait for Redis: [conn.Client.Check] says whether that is there.
