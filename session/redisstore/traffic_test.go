@@ -254,6 +254,10 @@ func TestTrafficGoesOnThroughFaults(t *testing.T) {
 				s.Do("CONFIG", "SET", "maxmemory", "0")
 			}
 		}},
+		{"FLUSHALL", func(t *testing.T) (string, func()) {
+			s := redistest.Single(t)
+			return s.URL(), func() { s.Do("FLUSHALL") }
+		}},
 		{"killed connections", func(t *testing.T) (string, func()) {
 			s := redistest.Single(t)
 			return s.URL(), func() {
