@@ -96,7 +96,6 @@ func TestAConstantIsGivenToAll(t *testing.T) {
 	})
 }
 
-// Acceptance case 7, first half.
 func TestThreadsBoundTheTasksAndAllAreServedInOrder(t *testing.T) {
 	onFakeClock(t, captchatest.Options{Threads: 2}, func(b *bench) {
 		var mu sync.Mutex
@@ -127,7 +126,7 @@ func TestThreadsBoundTheTasksAndAllAreServedInOrder(t *testing.T) {
 	})
 }
 
-// Acceptance case 7, second half: others use the account too.
+// Others use the account too.
 func TestABusyAccountIsWaitedForWithFewerThreads(t *testing.T) {
 	for _, noSlot := range []bool{false, true} {
 		onFakeClock(t, captchatest.Options{Threads: 3, Switches: captchatest.Switches{NoSlot: noSlot}}, func(b *bench) {

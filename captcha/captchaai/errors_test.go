@@ -145,7 +145,7 @@ func TestABreakerKeepsStill(t *testing.T) {
 	}
 }
 
-// Acceptance case 8: a bad key costs one call, and no ban.
+// A bad key costs one call, and no ban.
 func TestABadKeyIsAskedAboutOnce(t *testing.T) {
 	for _, key := range []Key{"", "31characters31characters31chara", Key(testKey + "0"), "with a space in its middle......"} {
 		if _, err := New(Options{Key: key}); err == nil || strings.Contains(err.Error(), "characters31") {

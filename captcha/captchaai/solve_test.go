@@ -19,8 +19,7 @@ func after(d time.Duration) func(captchatest.Task) captchatest.Outcome {
 	return func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{After: d} }
 }
 
-// Acceptance case 1, the service's side: an integer ID, two polls too early, a
-// token that the site takes once.
+// An integer ID, two polls too early, a token that the site takes once.
 func TestASolveAsTheServiceSeesIt(t *testing.T) {
 	verifier := captchatest.NewVerifier(captchatest.Widget{SiteKey: siteKey, Secret: "secret", Hostnames: []string{"shop.test"}})
 	onFakeClock(t, captchatest.Options{Verifier: verifier, Outcome: after(22 * time.Second)}, func(b *bench) {
@@ -88,7 +87,7 @@ func TestTheFirstPollFitsTheType(t *testing.T) {
 	}
 }
 
-// Acceptance case 2: json=1 is ignored, and the token holds what looks like an error.
+// A service may ignore json=1, and a token may hold what looks like an error.
 func TestPlainRepliesAreReadToTheFirstBar(t *testing.T) {
 	const token = "abc|ERROR_x-def"
 	o := captchatest.Options{Switches: captchatest.Switches{AlwaysPlain: true}, Outcome: func(captchatest.Task) captchatest.Outcome {
@@ -108,7 +107,7 @@ func TestPlainRepliesAreReadToTheFirstBar(t *testing.T) {
 	})
 }
 
-// Acceptance case 9, res.php: one task, the same ID in each poll, longer waits.
+// One task, the same ID in each poll, longer waits.
 func TestFaultsOfThePollingCostNoSecondTask(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
