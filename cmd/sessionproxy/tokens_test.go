@@ -12,8 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/redistest"
 )
 
 // A reload changes who solves and what is kept ready; where the account stays,
@@ -98,5 +100,41 @@ sites:
 	i.reload(source)
 	if err := warm(); err == nil || i.solver != nil {
 		t.Errorf("%v: solved by an account that is no longer configured", err)
+	}
+}
+
+// With a Redis the tokens are in the list that workers know.
+func TestTokensAreSharedThroughRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	file := filepath.Join(t.TempDir(), "sessionproxy.yaml")
+	text := `
+listen: [{addr: "127.0.0.1:0"}]
+admin: 127.0.0.1:0
+ops: 127.0.0.1:0
+store: {url: ` + server.URL() + `, prefix: "qa:"}
+sites: [{name: shop, hosts: [shop.test]}]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(config.Source{File: file, LookupEnv: noEnv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := openInstance(c, slog.New(slog.DiscardHandler), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.close()
+	key := captcha.Key{Site: "shop.test", SiteKey: "k", Action: "login"}
+	if err := i.tokens.Push(t.Context(), key, "solved"); err != nil {
+		t.Fatal(err)
+	}
+	if got := server.Client().LRange(t.Context(), "qa:tokens:shop.test:k:login", 0, -1).Val(); len(got) != 1 || got[0] != "solved" {
+		t.Errorf("the list holds %q", got)
+	}
+	if list, _, err := i.tokens.List(t.Context(), "shop.test"); err != nil || len(list) != 1 || list[0].Ready != 1 {
+		t.Errorf("%+v, %v; want one ready", list, err)
 	}
 }
