@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
-	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 )
@@ -30,7 +28,7 @@ func (i *instance) openAccess(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if i.grants, err = filestore.Open(filepath.Join(c.State, "access.db")); err != nil {
+	if i.grants, err = i.openGrants(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

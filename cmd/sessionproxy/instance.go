@@ -27,7 +27,6 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
-	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -49,7 +48,7 @@ type instance struct {
 	solver    *captchaai.Client // in force; nil without an account
 	proxy     *proxy.Proxy
 	audit     *audit.Log
-	grants    *filestore.Store
+	grants    access.Store
 	access    *access.Authority
 	events    *admin.Events
 	registry  *prometheus.Registry
@@ -103,7 +102,7 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	}
 	i.proxy, err = proxy.New(proxy.Options{
 		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
-		Audit: i.audit, Access: i.access, StoreUp: i.storeUp(),
+		Audit: i.audit, Access: i.access, StoreUp: i.storeUp(), Leases: i.leases(), Locks: i.locks(),
 	})
 	if err != nil {
 		return err

@@ -181,3 +181,28 @@ func TestStoreCopySaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatProxiesShareBesideSessionsIsInRedisToo(t *testing.T) {
+	server := redistest.Single(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sessionproxy.yaml")
+	text := fmt.Sprintf(`
+store: %s
+sites:
+  - {name: shop, hosts: [shop.test], upstream: eu, login: {request: {path: /login}, logged_out: {redirect: "*/login*"}}}
+upstreams: {eu: {proxies: ["http://127.0.0.1:9"]}}
+`, server.URL())
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stop := serving(t, "--config", file)
+	for _, shared := range []struct{ what, key string }{
+		{"the pool of upstreams", "{session:proxy_pool:eu}:members"},
+		{"the keys that sign tokens", "access:keys"},
+	} {
+		redistest.Eventually(t, 10*time.Second, shared.what+" is in Redis", func() bool {
+			return fmt.Sprint(server.Do("EXISTS", shared.key)) == "1"
+		})
+	}
+	stop()
+}

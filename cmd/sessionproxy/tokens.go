@@ -7,7 +7,6 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
-	"github.com/sessionproxy/sessionproxy/captcha/redispool"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 )
@@ -17,12 +16,8 @@ func (i *instance) openTokens() error {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sessionproxy_captcha_solve_seconds", Help: "Time from asking for a captcha's token until it was solved, the wait for a thread included.",
 		Buckets: []float64{2, 5, 10, 15, 20, 30, 45, 60, 90, 120}}, []string{"type"})
-	var store captcha.Store = captcha.NewMemory()
-	if i.client != nil {
-		store = redispool.New(i.client.UniversalClient, i.config.Store.Prefix)
-	}
 	i.tokens = captcha.New(captcha.Options{
-		Store: store,
+		Store: i.tokenStore(),
 		Log:   i.log,
 		Solved: func(s captcha.Solve) {
 			if s.Err == nil {

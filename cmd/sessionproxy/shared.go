@@ -1,0 +1,57 @@
+package main
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/captcha"
+	captcharedis "github.com/sessionproxy/sessionproxy/captcha/redispool"
+	"github.com/sessionproxy/sessionproxy/proxy/access"
+	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
+	accessredis "github.com/sessionproxy/sessionproxy/proxy/access/redisstore"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/login/redislock"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
+	leaseredis "github.com/sessionproxy/sessionproxy/proxy/upstream/redispool"
+)
+
+// What proxies share beside sessions lives in the same Redis. Without one it is
+// this process's own.
+
+// redisLimit bounds what a login waits for Redis: the budget of a request.
+const redisLimit = 250 * time.Millisecond
+
+// tokenStore keeps solved captcha tokens.
+func (i *instance) tokenStore() captcha.Store {
+	if i.client == nil {
+		return captcha.NewMemory()
+	}
+	return captcharedis.New(i.client.UniversalClient, i.config.Store.Prefix)
+}
+
+// leases say who leaves by which upstream; nil: the proxy keeps its own.
+func (i *instance) leases() upstream.Ledger {
+	if i.client == nil {
+		return nil
+	}
+	return leaseredis.New(leaseredis.Options{
+		Client: i.client.UniversalClient, Prefix: i.config.Store.Prefix, Log: i.log,
+		LeaseTime: upstream.LeaseTime, ForeignTime: leaseredis.ForeignTime,
+	})
+}
+
+// locks say whose turn it is to log in; nil: the proxy keeps its own.
+func (i *instance) locks() login.Locks {
+	if i.client == nil {
+		return nil
+	}
+	return redislock.New(i.client.UniversalClient, i.config.Store.Prefix, redisLimit)
+}
+
+// openGrants opens what keeps operators' devices and revocations.
+func (i *instance) openGrants() (access.Store, error) {
+	if i.client == nil {
+		return filestore.Open(filepath.Join(i.config.State, "access.db"))
+	}
+	return accessredis.New(i.client.UniversalClient, i.config.Store.Prefix), nil
+}
