@@ -78,7 +78,7 @@ func (n *node) replayOne(ctx context.Context, e *entry, offers []*offer) bool {
 	later := make(versions)
 	batch := make([]*change, len(offers))
 	for i, o := range slices.Backward(offers) {
-		batch[i] = o.change(n.s, later, n.replayed[e])
+		batch[i] = o.change(later, n.replayed[e])
 	}
 	err := n.s.writeAll(ctx, e, batch)
 	if outage(err) != there || ctx.Err() != nil {
@@ -127,7 +127,7 @@ func (n *node) add(o *offer) bool {
 // that stand in a later offer; its own are added to those. What others changed
 // since is newer, and stays; replayed is what we did. For the rest the jar's own
 // rules hold.
-func (o *offer) change(s *Store, later, replayed versions) *change {
+func (o *offer) change(later, replayed versions) *change {
 	var cookies []session.Cookie
 	for _, c := range o.update.Cookies {
 		if _, again := later[c.Identity()]; !again {

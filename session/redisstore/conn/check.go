@@ -72,7 +72,7 @@ func (c *Client) askSentinels(ctx context.Context) (string, error) {
 
 func (c *Client) askSentinel(ctx context.Context, addr string) (string, error) {
 	s := redis.NewSentinelClient(c.SentinelNode(addr))
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	at, err := s.GetMasterAddrByName(ctx, c.options.MasterName).Result()
 	switch {
 	case err == nil && len(at) == 2:
@@ -123,8 +123,8 @@ func (c *Client) askCluster(ctx context.Context) ([]Master, error) {
 
 func (c *Client) askClusterNode(ctx context.Context, addr string) ([]Master, error) {
 	n := redis.NewClient(c.Node(addr))
-	defer n.Close()
-	slots, err := n.ClusterSlots(ctx).Result()
+	defer func() { _ = n.Close() }()
+	slots, err := n.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS came with 7.0
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "cluster support disabled"):
@@ -145,9 +145,9 @@ func (c *Client) askClusterNode(ctx context.Context, addr string) ([]Master, err
 func (c *Client) checkNode(ctx context.Context, m Master, prefix string, warn func(string, ...any)) error {
 	addr := m.Addr
 	n := redis.NewClient(c.Node(addr))
-	defer n.Close()
+	defer func() { _ = n.Close() }()
 	cn := n.Conn()
-	defer cn.Close()
+	defer func() { _ = cn.Close() }()
 	// Connecting runs SELECT too, where the URL has a number.
 	if err := cn.Hello(ctx, 3, "", "", "").Err(); redis.IsPermissionError(err) {
 		return c.lacks([]string{"+" + command(err)}, addr, err)

@@ -55,7 +55,7 @@ func (d *dialer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	_, replaced := d.heirs[addr]
 	d.mu.Unlock()
 	if replaced {
-		l.Close()
+		_ = l.Close()
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: c.RemoteAddr(), Err: errSwitched}
 	}
 	if d.tls == nil {
@@ -65,7 +65,7 @@ func (d *dialer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	config.ServerName, _, _ = net.SplitHostPort(addr)
 	secure := tls.Client(l, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	return secure, nil
@@ -100,7 +100,7 @@ func (d *dialer) drop(addr string) {
 	}
 	d.mu.Unlock()
 	for _, l := range ended {
-		l.Close()
+		_ = l.Close()
 	}
 }
 

@@ -161,7 +161,7 @@ func address(host, port string) (string, error) {
 	if host == "" {
 		return "", &URLError{"the URL lacks a host", "write " + Forms}
 	}
-	name := host
+	var name string
 	if strings.HasSuffix(host, "]") || !strings.Contains(host, ":") {
 		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	} else {

@@ -71,7 +71,7 @@ func (t *Tracker) askCluster(ctx context.Context, nodes map[string]*redis.Client
 	answers := make(chan []conn.Master, len(nodes))
 	for addr, n := range nodes {
 		go func() {
-			slots, err := n.ClusterSlots(ctx).Result()
+			slots, err := n.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS came with 7.0
 			if err != nil {
 				slots = nil
 			}

@@ -62,7 +62,7 @@ func (l listener) listen(ctx context.Context) error {
 		o.PushNotificationProcessor = processor
 	}
 	client := redis.NewClient(&o)
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	sub := client.Subscribe(ctx, l.channel)
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 
