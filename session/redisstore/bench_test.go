@@ -2,6 +2,9 @@ package redisstore
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/session"
@@ -53,4 +56,42 @@ func BenchmarkApplyChanged(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkLoadAmongMany loads one session in use beside a hundred thousand of
+// ten cookies each, which memory holds as many of as its limit lets it.
+func BenchmarkLoadAmongMany(b *testing.B) {
+	_, client := single(b)
+	const sessions, limit = 100_000, 64 << 20
+	s := follow(b, Options{Client: client, CacheBytes: limit})
+	var ten []string
+	for i := range 10 {
+		ten = append(ten, fmt.Sprintf("cookie%d=%s", i, strings.Repeat("x", 40)))
+	}
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for i := w; i < sessions; i += 16 {
+				set(b, s, session.Key{Site: "shop.test", ID: fmt.Sprint("s", i)}, ten...)
+			}
+		})
+	}
+	wg.Wait()
+	set(b, s, shop, ten...)
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	s.cache.mu.RLock()
+	size := s.cache.size
+	s.cache.mu.RUnlock()
+
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Load(ctx, shop); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(mem.HeapAlloc>>20), "heap-MiB")
+	b.ReportMetric(float64(size>>20), "cache-MiB")
 }

@@ -50,14 +50,6 @@ func (n name) had(hash uint64) bool {
 // has says whether the mirror as it was last written has the value.
 func (n name) has(hash uint64) bool { return n.there && n.values[0] == hash }
 
-// live is the record that holds at now, nil for none.
-func (st *state) live(now int64) *session.Record {
-	if st.record.Live(now) {
-		return st.record
-	}
-	return nil
-}
-
 // mirrored returns what a mirror of the jar holds, hashed, as the change that
 // gave the jar its version leaves it.
 func mirrored(before map[string]name, mirror map[string]string, version int64) map[string]name {
