@@ -109,20 +109,29 @@ const patience = 200 * time.Millisecond
 
 // unheard ends the connections to an address from which nothing came since a
 // question was asked there, on none of them: where a router forgot them, a pool
-// would find out one by one, at the price of a time-out each.
-func (d *dialer) unheard(addr string, asked int64) {
-	if time.Now().UnixNano()-asked < int64(patience) {
+// would find out one by one, at the price of a time-out each. The one that was
+// asked is left to its pool, which has the time-out to tell.
+func (d *dialer) unheard(asked *link) {
+	since := asked.asked.Load()
+	if time.Now().UnixNano()-since < int64(patience) {
 		return
 	}
 	d.mu.Lock()
+	var others []*link
 	for l := range d.conns {
-		if l.addr == addr && l.heard.Load() > asked {
+		if l.addr != asked.addr || l == asked {
+			continue
+		}
+		if l.heard.Load() > since {
 			d.mu.Unlock()
 			return // slow, and alive
 		}
+		others = append(others, l)
 	}
 	d.mu.Unlock()
-	d.drop(addr)
+	for _, l := range others {
+		_ = l.Close()
+	}
 }
 
 // link is a connection that its dialer knows while it is open.
@@ -145,7 +154,7 @@ func (l *link) Read(b []byte) (int, error) {
 		l.heard.Store(time.Now().UnixNano())
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		l.dialer.unheard(l.addr, l.asked.Load())
+		l.dialer.unheard(l)
 	}
 	return n, err
 }
