@@ -190,7 +190,6 @@ func noLease(ctx context.Context, pool string, err error) *refusal {
 }
 
 var whyNone = map[upstream.Why]string{
-	"":                "nobody has answered yet",
 	upstream.Empty:    "it has none",
 	upstream.Resting:  "those that are free rest after failures",
 	upstream.Full:     "all are leased",

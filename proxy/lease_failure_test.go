@@ -346,6 +346,7 @@ var errAway = errors.New("the ledger is away")
 
 func (c *cutOff) Acquire(ctx context.Context, pool string, asks []upstream.Ask) ([]upstream.Answer, error) {
 	if c.away.Load() {
+		<-ctx.Done() // as where packets are lost
 		return nil, errAway
 	}
 	return c.Ledger.Acquire(ctx, pool, asks)
@@ -353,6 +354,7 @@ func (c *cutOff) Acquire(ctx context.Context, pool string, asks []upstream.Ask) 
 
 func (c *cutOff) Renew(ctx context.Context, pool string, held []upstream.Hold) ([]upstream.Standing, error) {
 	if c.away.Load() {
+		<-ctx.Done()
 		return nil, errAway
 	}
 	return c.Ledger.Renew(ctx, pool, held)
@@ -382,6 +384,7 @@ func TestALeaseThatCantBeRenewedEnds(t *testing.T) {
 	world.Eventually(t, "the upstream is left", func() bool { return u.Open() == 0 })
 	wantRefused(t, w.Get(t, world.TunnelH1, "/"), 503, "proxy_internal_error", "store_unavailable")
 	ledger.away.Store(false)
+	world.Eventually(t, "leases are given again", func() bool { return w.Get(t, world.TunnelH1, "/").StatusCode == 426 })
 	c, _ = upgrade(t, w, world.TunnelH1, "websocket", "")
 	c.Send("back")
 	c.Want("back")

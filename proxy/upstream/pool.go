@@ -89,6 +89,7 @@ func newPool(name string, shared *Options, c Config) *Pool {
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.running.Go(func() { p.seekLeases(p.ctx) })
 	p.running.Go(func() { p.tend(p.ctx) })
+	p.running.Go(func() { p.keepDeadlines(p.ctx) })
 	return p
 }
 

@@ -2,13 +2,14 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
 
 const (
 	// askTime bounds one call of the ledger.
-	askTime = 2 * time.Second
+	askTime = time.Second
 	// askEvery is how often a process asks again for those that wait: all of
 	// them in one call. What it gives back itself it does not wait for.
 	askEvery = 100 * time.Millisecond
@@ -127,11 +128,17 @@ func (p *Pool) tell(which func(*waiter) bool, why Why, after time.Duration, err 
 func (p *Pool) exhausted(w *waiter) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if w.err != nil {
+	switch {
+	case w.err != nil:
 		return &Unavailable{w.err}
+	case w.why == "":
+		return &Unavailable{errSilent}
 	}
 	return &Exhausted{Pool: p.name, Why: w.why, After: w.after}
 }
+
+// errSilent says that the ledger has not answered in all the time of a wait.
+var errSilent = errors.New("the ledger has not answered yet")
 
 // install makes a lease of what the ledger gave. The caller holds p.mu.
 func (p *Pool) install(at time.Duration, owner Owner, a Answer) (*Lease, error) {

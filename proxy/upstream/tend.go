@@ -61,20 +61,37 @@ func (p *Pool) declare(ctx context.Context) bool {
 	return true
 }
 
-// review ends leases that are over: idle, old, expired, or retired and no
-// longer in use.
+// keepDeadlines ends leases that could not be renewed, until ctx ends. It waits
+// for no ledger: another owner may be given the upstream soon.
+func (p *Pool) keepDeadlines(ctx context.Context) {
+	tick := time.NewTicker(p.ledger.LeaseTime() / 50)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		at := int64(now())
+		p.mu.Lock()
+		for _, l := range p.held {
+			if at >= l.deadline.Load() {
+				p.log.Warn("a lease has expired: the ledger could not be asked in time", "upstream", l.exit.Upstream(), "owner", l.owner.String())
+				p.expire(l)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// review ends leases that are over: idle, or retired and no longer in use, as
+// old ones are.
 func (p *Pool) review() {
 	c, at := p.conf.Load(), now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for token, l := range p.held {
-		switch {
-		case int64(at) >= l.deadline.Load():
-			// Somebody else may have the upstream by now.
-			p.log.Warn("a lease has expired: the ledger could not be asked in time", "upstream", l.exit.Upstream(), "owner", l.owner.String())
-			p.expire(l)
-			continue
-		case c.MaxAge > 0 && at-l.since >= c.MaxAge && !l.retired.Load():
+		if c.MaxAge > 0 && at-l.since >= c.MaxAge && !l.retired.Load() {
 			l.retired.Store(true)
 			l.aged.Store(true)
 		}

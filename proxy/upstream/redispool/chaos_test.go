@@ -27,7 +27,7 @@ const (
 	chaosWorkers   = 50
 	chaosProxies   = 10
 	chaosUpstreams = 20
-	chaosLease     = 2 * time.Second
+	chaosLease     = 3 * time.Second
 )
 
 // mortal is the ledger of a proxy that can die without a word.

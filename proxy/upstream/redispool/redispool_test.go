@@ -3,7 +3,9 @@ package redispool_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -54,6 +56,10 @@ func awake(t *testing.T, s *redistest.Server) {
 	c := client(t, s)
 	redistest.Eventually(t, 10*ledgertest.LeaseTime, "the server has run for a while", func() bool {
 		up, err := c.InfoMap(context.Background(), "server").Result()
-		return err == nil && up["Server"]["uptime_in_seconds"] >= "1"
+		if err != nil {
+			return false
+		}
+		seconds, err := strconv.Atoi(up["Server"]["uptime_in_seconds"])
+		return err == nil && time.Duration(seconds-1)*time.Second >= ledgertest.LeaseTime
 	})
 }

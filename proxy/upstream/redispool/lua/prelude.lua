@@ -28,11 +28,11 @@ local function settle(again)
   local info = redis.call('INFO', 'server')
   local run = string.match(info, 'run_id:(%x+)')
   if meta.run == run then return end
-  local up = tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) * 1000
+  local up = (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) - 1) * 1000 -- it may say up to a second too much
   if meta.run or again then
     meta.settled = now + leaseTime
   else
-    meta.settled = now + math.max(0, leaseTime - up) -- the run before may have given some
+    meta.settled = now + math.min(leaseTime, math.max(0, leaseTime - up)) -- the run before may have given some
   end
   meta.run = run
   redis.call('HSET', META, 'run', run, 'settled', meta.settled)
@@ -101,13 +101,16 @@ local function reap()
   end
 end
 
-local function takeForeign(url)
+-- takeForeign notes that others have an upstream: as they popped it, or as they
+-- say.
+local function takeForeign(url, popped)
   local token = foreign(url)
   local l = lease(token)
   if not l then
     addLoad(url, 1)
     l = { o = '', u = url, s = now, h = {} }
   end
+  l.popped = l.popped or popped
   l.h.others = now + foreignTime
   keep(token, l)
 end
@@ -116,7 +119,7 @@ end
 local function watch()
   for _, url in ipairs(redis.call('SDIFF', SHOWN, POOL)) do -- popped
     redis.call('SREM', SHOWN, url)
-    if members[url] and members[url] ~= 'gone' then takeForeign(url) end
+    if members[url] and members[url] ~= 'gone' then takeForeign(url, true) end
   end
   for _, url in ipairs(redis.call('SDIFF', POOL, SHOWN)) do -- added
     local l = members[url] and lease(foreign(url))

@@ -13,7 +13,7 @@ for url, owner in pairs(claimed) do
   if members[url] and members[url] ~= 'gone' then
     if claims[url] ~= owner then -- it is new
       redis.call('HSET', CLAIMS, url, owner)
-      takeForeign(url)
+      takeForeign(url, false)
     elseif redis.call('HEXISTS', LEASES, foreign(url)) == 0 then -- it has run out
       redis.call('HDEL', CLAIMS, url)
       stale[#stale + 1] = owner
@@ -21,7 +21,11 @@ for url, owner in pairs(claimed) do
   end
 end
 for url in pairs(claims) do
-  if not claimed[url] then redis.call('HDEL', CLAIMS, url) end
+  if not claimed[url] then
+    redis.call('HDEL', CLAIMS, url)
+    local l = lease(foreign(url))
+    if l and not l.popped then drop(foreign(url), l) end -- nobody says so any more
+  end
 end
 watch() -- anew, with the claims
 
