@@ -24,7 +24,7 @@ const (
 // token of its own, a cookie sid that a login replaces, and a redirect to the
 // form for whoever is not logged in.
 type Options struct {
-	Rotate  bool          // each reply gives the session another value; the one before is honoured
+	Rotate  bool          // each reply gives the session another value; the one before is honoured, and told the present one
 	Single  bool          // a login ends all earlier ones
 	Form    bool          // who is not logged in gets the form with 200
 	Flaky   float64       // so many requests of 1 are taken for logged out, though they are not
@@ -108,8 +108,10 @@ func (s *Site) Expire() {
 // none, and gives it a cookie where it needs one. The caller holds mu.
 func (s *Site) find(w http.ResponseWriter, r *http.Request, create bool) *visitor {
 	var v *visitor
+	presented := ""
 	if c, err := r.Cookie("sid"); err == nil {
-		v = s.sessions[c.Value]
+		presented = c.Value
+		v = s.sessions[presented]
 	}
 	if v != nil && v.user != "" && (!v.until.IsZero() && time.Now().After(v.until)) {
 		s.drop(v)
@@ -119,8 +121,10 @@ func (s *Site) find(w http.ResponseWriter, r *http.Request, create bool) *visito
 	case v == nil && create:
 		v = &visitor{token: rand.Text()}
 		s.name(w, v)
-	case v != nil && s.o.Rotate:
+	case v != nil && s.o.Rotate && presented == v.now:
 		s.name(w, v)
+	case v != nil && s.o.Rotate:
+		s.tell(w, v)
 	}
 	return v
 }
@@ -132,6 +136,10 @@ func (s *Site) name(w http.ResponseWriter, v *visitor) {
 	}
 	v.older, v.now = v.now, rand.Text()
 	s.sessions[v.now] = v
+	s.tell(w, v)
+}
+
+func (s *Site) tell(w http.ResponseWriter, v *visitor) {
 	http.SetCookie(w, &http.Cookie{Name: "sid", Value: v.now, Path: "/", HttpOnly: true, Secure: true})
 }
 

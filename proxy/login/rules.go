@@ -88,21 +88,25 @@ type Reply struct {
 	Time     time.Time        // of its arrival
 }
 
-// ReadReply looks at the head of a response to a request for u, which sets
-// cookies at at.
-func ReadReply(resp *http.Response, u *url.URL, at session.Setting, now time.Time) Reply {
-	r := Reply{Status: resp.StatusCode, HTML: isHTML(resp.Header.Get("Content-Type")), Time: now}
+// Read looks at the head of a response to a request for u, which sets cookies
+// at at: at as much of it as the rules ask for.
+func (r *Rules) Read(resp *http.Response, u *url.URL, at session.Setting, now time.Time) Reply {
+	reply := Reply{Status: resp.StatusCode, HTML: isHTML(resp.Header.Get("Content-Type")), Time: now}
 	if l := resp.Header.Get("Location"); l != "" && resp.StatusCode >= 300 && resp.StatusCode <= 399 {
 		if u, err := u.Parse(l); err == nil {
-			r.Location = u.String()
+			reply.Location = u.String()
 		}
+	}
+	byPage := r.out.Body != "" || r.in.Body != "" // then the caller looks at cookies, too
+	if r.out.Cookie == "" && r.in.Cookie == "" && !byPage {
+		return reply
 	}
 	for _, line := range resp.Header["Set-Cookie"] {
 		if c, err := session.ParseSetCookie(line, at, now); err == nil {
-			r.Cookies = append(r.Cookies, c)
+			reply.Cookies = append(reply.Cookies, c)
 		}
 	}
-	return r
+	return reply
 }
 
 // answer is what is known of a sign.

@@ -81,7 +81,7 @@ type RestError struct {
 }
 
 func (e *RestError) Error() string {
-	return fmt.Sprintf("no login before %s, after %d that failed in a row: %s", e.Until.UTC().Format(time.RFC3339), e.Failures, e.Why)
+	return fmt.Sprintf("no login before %s (%d failed in a row): %s", e.Until.UTC().Format(time.RFC3339), e.Failures, e.Why)
 }
 
 // poll is how soon another proxy's turn is seen to have ended.

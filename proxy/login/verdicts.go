@@ -21,6 +21,13 @@ type Shown struct {
 	Time    time.Time // of the reply
 }
 
+// Status is what an operator is told of a session's login.
+type Status struct {
+	Shown
+	// Failed is why the recipe rests; nil: it does not.
+	Failed *RestError
+}
+
 // maxShown bounds the sessions that are remembered: clients choose their IDs.
 const maxShown = 10_000
 

@@ -81,25 +81,28 @@ func (l *Locks) keys(of login.Login) []string {
 
 // rounds make it slow to find out by trial what was logged in with: a name
 // depends on a password, and whoever reads Redis reads it.
-const rounds = 100_000
+const rounds = 20_000
 
 // maxNames bounds what is kept of that work.
 const maxNames = 1024
 
 func (l *Locks) name(of login.Login) string {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if name, ok := l.names[of]; ok {
+	name, ok := l.names[of]
+	l.mu.Unlock()
+	if ok {
 		return name
 	}
 	b, err := pbkdf2.Key(sha256.New, of.Name, []byte(l.lock(of.Key)), rounds, 16)
 	if err != nil {
 		panic(err) // only for lengths that FIPS 140 forbids
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if len(l.names) >= maxNames {
 		clear(l.names)
 	}
-	name := hex.EncodeToString(b)
+	name = hex.EncodeToString(b)
 	l.names[of] = name
 	return name
 }

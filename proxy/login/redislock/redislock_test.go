@@ -61,7 +61,7 @@ func TestAWorkersLock(t *testing.T) {
 	s := redistest.Single(t)
 	l := redislock.New(s.Client(), "session:", patience)
 	worker := func() bool {
-		return s.Client().SetNX(t.Context(), "session:lock:shop.test", "1", 300*time.Second).Val() //nolint:staticcheck // what workers send
+		return s.Client().SetNX(t.Context(), "session:lock:shop.test", "1", 300*time.Second).Val()
 	}
 	if !worker() {
 		t.Fatal("the worker got no lock")
