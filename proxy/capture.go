@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +30,11 @@ func (x *exchange) capture(resp *http.Response) {
 	}
 	now := time.Now()
 	shared, private := x.parse(resp, lines, now)
-	if x.overtaken {
+	switch {
+	case x.overtaken:
 		shared = nil
+	case x.spares(resp):
+		shared = slices.DeleteFunc(shared, func(s setCookie) bool { return s.deletes })
 	}
 	switch {
 	case x.site.Cookies.Capture && x.whose != session.Cross && x.id.writes():
@@ -121,6 +125,17 @@ func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar
 		}
 	}
 	return changed
+}
+
+// spares says whether the session keeps what a reply deletes: a page to log in
+// at may clear what it takes for the rest of an older login, as WordPress's
+// does (reauth=1), while somebody has logged in.
+func (x *exchange) spares(resp *http.Response) bool {
+	if !x.knowsLogin() || x.logsIn || !x.site.login.Page(sentURL(resp.Request)) {
+		return false
+	}
+	jar := x.load(x.key)
+	return jar.Login() > 0 && x.p.verdicts.Show(x.key, jar).Verdict != login.Out
 }
 
 // adopt makes the cookies that a login request left with those of a login,

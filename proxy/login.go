@@ -131,8 +131,9 @@ func (x *exchange) share(r *http.Request, a *login.Answer) *http.Response {
 func (x *exchange) loggedIn(r *http.Request, resp *http.Response) {
 	x.judged = x.judgeLogin(r, resp)
 	x.site.counts.login(x.judged.String())
-	if x.turn != nil && x.judged.Verdict == login.In && !x.turn.Last(x) {
-		x.overtaken = true // its turn was over: it sets nothing
+	if x.turn != nil && x.judged.Verdict == login.In {
+		// Where its turn was over, it sets nothing. The client may be gone.
+		x.overtaken = !x.turn.Last(context.WithoutCancel(x))
 	}
 	x.capture(resp)
 	switch {

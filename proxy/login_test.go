@@ -17,7 +17,6 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/loginsites"
 	"github.com/sessionproxy/sessionproxy/internal/world"
-	"github.com/sessionproxy/sessionproxy/proxy"
 	logins "github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -31,7 +30,7 @@ func loginRules() *config.Login {
 		Ignore:    []string{"token"},
 		LoggedOut: config.Signs{Status: []int{401}, Redirect: "*/login*", Body: "Please sign in"},
 		LoggedIn:  config.Signs{Redirect: "*/account"},
-		Wait:      5 * time.Second, OnTimeout: config.Proceed,
+		Wait:      time.Minute, OnTimeout: config.Proceed,
 	}
 }
 
@@ -74,9 +73,14 @@ func formToken(t *testing.T, p *world.Proxy, via world.Way) string {
 
 func post(t *testing.T, p *world.Proxy, via world.Way, password, token string, fields ...string) *world.Answer {
 	t.Helper()
+	return world.Do(t, p.Client(via), loginForm(t, via, password, token, fields...))
+}
+
+func loginForm(t *testing.T, via world.Way, password, token string, fields ...string) *http.Request {
+	t.Helper()
 	form := url.Values{"user": {loginsites.User}, "password": {password}, "token": {token}}
 	fields = append(fields, "Content-Type", "application/x-www-form-urlencoded")
-	return world.Do(t, p.Client(via), world.Request(t, http.MethodPost, via.URL("/login"), strings.NewReader(form.Encode()), fields...))
+	return world.Request(t, http.MethodPost, via.URL("/login"), strings.NewReader(form.Encode()), fields...)
 }
 
 func wantHello(t *testing.T, a *world.Answer) {
@@ -495,6 +499,9 @@ func TestARecipeThatFailsRests(t *testing.T) {
 	if site.Attempts() != 2 {
 		t.Errorf("%d tries after one by hand, want two", site.Attempts())
 	}
+	if failed := w.LoginStatus(t.Context(), shopKey).Failed; failed == nil || failed.Failures != 2 || !strings.Contains(failed.Why, "logged_out.body") {
+		t.Errorf("status %+v, want two failures and why", failed)
+	}
 	for _, r := range w.All() {
 		if strings.Contains(r.String(), "hunter2") {
 			t.Errorf("the password is in the log: %s", r)
@@ -522,10 +529,10 @@ func TestLogInByHand(t *testing.T) {
 		t.Errorf("steps %+v, want %+v", steps, want)
 	}
 	wantHello(t, w.Get(t, world.TunnelH1, "/account"))
-	if got := w.Verdict(t.Context(), shopKey); got.Verdict != logins.In {
+	if got := w.LoginStatus(t.Context(), shopKey); got.Verdict != logins.In {
 		t.Errorf("verdict %v", got)
 	}
-	if _, err := w.LogIn(t.Context(), session.Key{Site: world.Host, ID: "qa"}); !errors.Is(err, proxy.ErrNoRecipe) {
+	if _, err := w.LogIn(t.Context(), session.Key{Site: world.Host, ID: "qa"}); !errors.Is(err, logins.ErrNoRecipe) {
 		t.Errorf("a session without an account: %v", err)
 	}
 }

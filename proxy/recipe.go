@@ -21,12 +21,47 @@ type recipes struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu   sync.Mutex // guards runs
-	runs map[session.Key]*recipeRun
+	mu     sync.Mutex // guards what follows
+	runs   map[session.Key]*recipeRun
+	failed map[session.Key]*login.RestError // of sessions that have accounts
+	won    map[session.Key][]time.Time      // when the last maxWon logins succeeded
+}
+
+// At most so many logins in such a time: where they do not last, more would
+// not help.
+const (
+	maxWon  = 10
+	wonTime = 10 * time.Minute
+)
+
+// lasts returns an error where a session's logins do not last.
+func (rs *recipes) lasts(key session.Key) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	won := rs.won[key]
+	if len(won) < maxWon || time.Since(won[0]) >= wonTime {
+		return nil
+	}
+	return &login.RestError{Until: won[0].Add(wonTime), Why: fmt.Sprintf("the last %d succeeded within %v, and did not last", maxWon, time.Since(won[0]).Round(time.Second))}
+}
+
+// rests says whether a login of the session is known to be not yet worth a try.
+func (rs *recipes) rests(key session.Key) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	f := rs.failed[key]
+	return f != nil && time.Now().Before(f.Until)
+}
+
+func (rs *recipes) hasWon(key session.Key) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	won := append(rs.won[key], time.Now())
+	rs.won[key] = won[max(0, len(won)-maxWon):]
 }
 
 func newRecipes() *recipes {
-	r := &recipes{runs: map[session.Key]*recipeRun{}}
+	r := &recipes{runs: map[session.Key]*recipeRun{}, failed: map[session.Key]*login.RestError{}, won: map[session.Key][]time.Time{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -69,6 +104,11 @@ func (rs *recipes) start(p *Proxy, s *site, key session.Key, seen int64, force b
 		run.err = p.runRecipe(rs.ctx, run)
 		rs.mu.Lock()
 		delete(rs.runs, key)
+		if rest, ok := errors.AsType[*login.RestError](run.err); ok {
+			rs.failed[key] = rest
+		} else if run.err == nil {
+			delete(rs.failed, key)
+		}
 		rs.mu.Unlock()
 		close(run.done)
 	})
@@ -81,7 +121,7 @@ var rests = []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second
 
 func restAfter(failures int) time.Duration {
 	d := rests[min(failures, len(rests)-1)]
-	return d - d/10 + rand.N(d/5) // so that proxies do not come at once
+	return d - d/10 + rand.N(d/5) //nolint:gosec // only lest proxies come at once
 }
 
 // recipeWait is how long a recipe waits for another's, which is bounded itself.
@@ -92,6 +132,10 @@ func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {
 	l, ok := run.site.login.Recipe.Login(run.key)
 	if !ok {
 		return fmt.Errorf("no account is declared for the session %s", run.key.ID)
+	}
+	if err := p.recipes.lasts(run.key); err != nil && !run.force {
+		run.resting = true
+		return err
 	}
 	turn, _, err := p.turns.Begin(ctx, login.Order{Login: l, Wait: recipeWait, Force: run.force})
 	switch {
@@ -118,11 +162,17 @@ func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {
 	}
 	err = p.followRecipe(ctx, run, turn, base, end)
 	outcome := "recipe_in"
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // the proxy stops; no fault of the recipe's
+		end(login.Result{Why: "the proxy was stopped"})
+		return err
+	default:
 		outcome = "recipe_failed"
 		rest := restAfter(turn.Failures)
 		end(login.Result{Why: err.Error(), Rest: rest})
 		p.log.Warn("recipe: login failed", "site", run.site.Name, "session", run.key.ID, "failures", turn.Failures+1, "next_in", rest.Round(time.Second).String(), "err", err)
+		err = &login.RestError{Failures: turn.Failures + 1, Until: time.Now().Add(rest), Why: err.Error()}
 	}
 	run.site.counts.login(outcome)
 	return err
@@ -145,7 +195,12 @@ func (p *Proxy) followRecipe(ctx context.Context, run *recipeRun, turn *login.Tu
 	if lease != nil {
 		defer lease.Done()
 	}
-	jar, err := s.login.Run(ctx, run.key.ID, start, p.recipeWay(run, lease))
+	way := p.recipeWay(run, lease)
+	jar, tried, err := s.login.Run(ctx, run.key.ID, start, way)
+	if err != nil && !tried && start != emptyJar {
+		start = emptyJar // no password was sent yet
+		jar, _, err = s.login.Run(ctx, run.key.ID, start, way)
+	}
 	if err != nil {
 		return err
 	}
@@ -172,6 +227,7 @@ func (p *Proxy) followRecipe(ctx context.Context, run *recipeRun, turn *login.Tu
 		s.counts.capture(o, u.Cookies[i].Expired(time.Now()))
 	}
 	p.verdicts.Note(run.key, login.Judgment{Verdict: login.In, Rule: "recipe"}, next.Version(), next.Login())
+	p.recipes.hasWon(run.key)
 	end(login.Result{Answer: &login.Answer{Version: next.Version()}})
 	p.log.Info("recipe: logged in", "site", s.Name, "session", run.key.ID, "steps", len(run.steps))
 	return nil
@@ -272,11 +328,9 @@ func (p *Proxy) jar(ctx context.Context, key session.Key) (*session.Jar, error) 
 	return jar, err
 }
 
-// ErrNoRecipe says that the proxy can't log in to a session by itself.
-var ErrNoRecipe = errors.New("the proxy has no recipe and account for this session")
-
 // LogIn logs in to a session by its recipe, now, whatever failed before, and
-// returns its steps until the end or the one that failed.
+// returns its steps until the end or the one that failed. Its error is
+// [login.ErrNoRecipe] where there is none.
 func (p *Proxy) LogIn(ctx context.Context, key session.Key) ([]login.Step, error) {
 	for _, s := range p.rules.Load().sites {
 		if s.Key != key.Site || s.login == nil || !s.hasAccount(key.ID) {
@@ -285,19 +339,58 @@ func (p *Proxy) LogIn(ctx context.Context, key session.Key) ([]login.Step, error
 		run := p.recipes.start(p, s, key, 0, true)
 		select {
 		case <-run.done:
-			return run.steps, run.err
+			return run.steps, plainFailure(run.err)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	return nil, ErrNoRecipe
+	return nil, login.ErrNoRecipe
 }
 
-// Verdict returns what was last seen of a session.
-func (p *Proxy) Verdict(ctx context.Context, key session.Key) login.Shown {
+// plainFailure is a run's error without the pause that follows, which one by
+// hand does not wait for.
+func plainFailure(err error) error {
+	if rest, ok := errors.AsType[*login.RestError](err); ok {
+		return errors.New(rest.Why)
+	}
+	return err
+}
+
+// LoginStatus says what this proxy has last seen of a session's login.
+func (p *Proxy) LoginStatus(ctx context.Context, key session.Key) login.Status {
 	jar, err := p.jar(ctx, key)
 	if err != nil {
-		return login.Shown{}
+		return login.Status{}
 	}
-	return p.verdicts.Show(key, jar)
+	status := login.Status{Shown: p.verdicts.Show(key, jar)}
+	p.recipes.mu.Lock()
+	defer p.recipes.mu.Unlock()
+	status.Failed = p.recipes.failed[key]
+	return status
+}
+
+// ExplainLogin says in sentences what u is to the site's login, and how the
+// session stands; "" where no login is declared.
+func (p *Proxy) ExplainLogin(ctx context.Context, u *url.URL, id string) string {
+	t, ref := plainTarget(u)
+	if ref != nil {
+		return ""
+	}
+	s := p.rules.Load().site(t.host, t.port)
+	if s == nil || s.login == nil || id == session.NoneID {
+		return ""
+	}
+	text := ""
+	switch {
+	case s.login.Matches(http.MethodPost, t.host, cookiePath(&http.Request{URL: u})):
+		text = "A POST there is the site's login: one goes out at a time. "
+	case s.login.Page(u):
+		text = "This is a page to log in at: what it shows tells nothing of the session. "
+	}
+	switch status := p.LoginStatus(ctx, session.Key{Site: s.Key, ID: id}); {
+	case status.Verdict == login.Unknown:
+		return text + "Whether the session is logged in has not been seen since its last login."
+	default:
+		return text + fmt.Sprintf("The session was last seen logged %s, %s ago, as %s showed.", status.Verdict, time.Since(status.Time).Round(time.Second), status.Rule)
+	}
 }

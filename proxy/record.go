@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -62,6 +63,12 @@ func (x *exchange) record() {
 		slog.Duration("took", took))
 	if x.exit != nil {
 		attrs = append(attrs, slog.Any("upstream", x.exit.Upstream()))
+	}
+	if x.judged.Verdict != login.Unknown {
+		attrs = append(attrs, slog.String("verdict", x.judged.String()))
+	}
+	if x.shared {
+		attrs = append(attrs, slog.Bool("shared", true))
 	}
 	if x.ref != nil {
 		attrs = append(attrs, slog.String("refused", x.ref.code))

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -44,7 +46,7 @@ func (x *exchange) judge(r *http.Request, resp *http.Response) login.Judgment {
 
 // reply is what the rules look at. A page that does not come is an empty one.
 func (x *exchange) reply(r *http.Request, resp *http.Response) login.Reply {
-	reply := login.ReadReply(resp, sentURL(r), session.Setting{Host: x.target.host, Path: cookiePath(r), Secure: x.target.secure}, time.Now())
+	reply := x.site.login.Read(resp, sentURL(r), session.Setting{Host: x.target.host, Path: cookiePath(r), Secure: x.target.secure}, time.Now())
 	if resp.Body == http.NoBody || resp.ContentLength == 0 || x.method == http.MethodHead {
 		reply.Page = []byte{}
 	}
@@ -70,7 +72,7 @@ func (x *exchange) note(j login.Judgment) {
 	if !x.p.verdicts.Note(x.key, j, x.jar.Version(), now.Login()) || j.Verdict != login.Out {
 		return
 	}
-	x.p.turns.Void(x, x.key, x.jar.Version())
+	x.p.turns.Void(context.WithoutCancel(x), x.key, x.jar.Version())
 	x.p.log.Info("session is logged out", "id", x.exchangeID(), "site", x.site.Name, "session", x.key.ID, "rule", j.Rule)
 }
 
@@ -80,7 +82,12 @@ func (x *exchange) mayRetry(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || x.upload != nil {
 		return false
 	}
-	return !x.renewed && x.load(x.key).Renewed() > x.jar.Version() || !x.relogged && x.site.hasAccount(x.key.ID)
+	return !x.renewed && x.load(x.key).Renewed() > x.jar.Version() || !x.relogged && x.recipeMayRun()
+}
+
+// recipeMayRun says whether the proxy may log in to the session by itself now.
+func (x *exchange) recipeMayRun() bool {
+	return x.site.hasAccount(x.key.ID) && !x.p.recipes.rests(x.key)
 }
 
 // retries says whether the request is to be sent again: its reply shows that
@@ -101,8 +108,15 @@ func (x *exchange) retries(r *http.Request, j login.Judgment) bool {
 		x.renewed = true
 		return retry
 	}
+	recipe := !x.relogged && x.recipeMayRun()
+	if recipe && retry && !x.confirmed {
+		// Some sites lose a session for one request. A login costs more than
+		// asking twice.
+		x.confirmed = true
+		return true
+	}
 	x.note(j)
-	if x.relogged || !x.site.hasAccount(x.key.ID) {
+	if !recipe {
 		return false
 	}
 	x.relogged = true
@@ -154,13 +168,16 @@ func (x *exchange) holdPage(resp *http.Response) []byte {
 
 // holdLimit bounds the wait for a page: one that is written as it comes to be
 // must not wait for its end.
-const holdLimit = 2 * time.Second
+const holdLimit = 5 * time.Second
 
 // ahead reads the body of a response until enough of it is there, it ends, or
 // holdLimit is over. What has been read is relayed first.
 func (x *exchange) ahead(resp *http.Response, enough func(int) bool) *aheadBody {
 	a, ok := resp.Body.(*aheadBody)
-	if !ok {
+	switch {
+	case resp.Body == http.NoBody:
+		return &aheadBody{err: io.EOF}
+	case !ok:
 		a = &aheadBody{src: resp.Body}
 		resp.Body = a
 	}
@@ -232,7 +249,7 @@ func (a *aheadBody) bytes() []byte {
 func (a *aheadBody) whole() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.err == io.EOF
+	return errors.Is(a.err, io.EOF)
 }
 
 // Read returns what was read ahead, then the rest.
@@ -276,7 +293,7 @@ func (b *watched) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.seen = append(b.seen, p[:n]...)
-	if err == io.EOF || login.Enough(b.encoding, len(b.seen)) {
+	if errors.Is(err, io.EOF) || login.Enough(b.encoding, len(b.seen)) {
 		b.look(login.Unpack(b.encoding, b.seen))
 		b.look, b.seen = nil, nil
 	}

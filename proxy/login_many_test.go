@@ -1,0 +1,267 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/loginsites"
+	"github.com/sessionproxy/sessionproxy/internal/redistest"
+	"github.com/sessionproxy/sessionproxy/internal/world"
+	logins "github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/login/redislock"
+)
+
+// onLocks runs a test with the locks of one process and with those of a Redis.
+func onLocks(t *testing.T, test func(t *testing.T, locks logins.Locks)) {
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, new(logins.Memory))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, redislock.New(redistest.Single(t).Client(), "session:", patience))
+	})
+}
+
+// three are the proxies of a world that share its locks.
+func three(t *testing.T, site *loginsites.Site, recipe bool, locks logins.Locks) []*world.Proxy {
+	t.Helper()
+	rules := loginRules()
+	if recipe {
+		rules = withRecipe(rules)
+	}
+	w := loginWorld(t, site, rules, func(o *world.Options) { o.Locks = locks })
+	return []*world.Proxy{w.Proxy, w.AddProxy(), w.AddProxy()}
+}
+
+// ask sends a request and reads its answer, however long a hundred at once take.
+// It returns status, Location and body.
+func ask(t *testing.T, p *world.Proxy, via world.Way, r *http.Request) (int, string, string) {
+	t.Helper()
+	resp, err := p.Client(via).Do(r)
+	if err != nil {
+		t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		return 0, "", ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("%s %s: %v", r.Method, r.URL, err)
+	}
+	return resp.StatusCode, resp.Header.Get("Location"), string(body)
+}
+
+func askHello(t *testing.T, p *world.Proxy, via world.Way) {
+	t.Helper()
+	if status, to, body := ask(t, p, via, world.Request(t, http.MethodGet, via.URL("/account"), nil)); status != http.StatusOK || !strings.Contains(body, "Hello alice") {
+		t.Errorf("answered %d to %q %q, want the page of a logged-in client", status, to, body)
+	}
+}
+
+// The session has expired, and a hundred clients find out through three
+// proxies. One login reaches the site, and nobody sees its form.
+func TestAHundredClientsAndARecipe(t *testing.T) {
+	t.Parallel()
+	onLocks(t, func(t *testing.T, locks logins.Locks) {
+		site := loginsites.New(loginsites.Options{Latency: 50 * time.Millisecond})
+		proxies := three(t, site, true, locks)
+		for round := 1; round <= 2; round++ {
+			each(100, func(i int) { askHello(t, proxies[i%3], tlsWays[i%len(tlsWays)]) })
+			if site.Logins() != round || site.Attempts() != round {
+				t.Errorf("round %d: %d logins of %d tries reached the site", round, site.Logins(), site.Attempts())
+			}
+			site.Expire()
+		}
+	})
+}
+
+func TestAHundredClientsSubmitTheForm(t *testing.T) {
+	t.Parallel()
+	onLocks(t, func(t *testing.T, locks logins.Locks) {
+		site := loginsites.New(loginsites.Options{Latency: 50 * time.Millisecond})
+		proxies := three(t, site, false, locks)
+		token := formToken(t, proxies[0], world.TunnelH1)
+		each(100, func(i int) {
+			via := tlsWays[i%2] // of one port
+			if status, to, _ := ask(t, proxies[i%3], via, loginForm(t, via, loginsites.Password, token)); status != http.StatusSeeOther || to != "/account" {
+				t.Errorf("answered %d to %q", status, to)
+			}
+		})
+		if site.Logins() != 1 || site.Attempts() != 1 {
+			t.Errorf("%d logins of %d tries reached the site", site.Logins(), site.Attempts())
+		}
+		each(100, func(i int) { askHello(t, proxies[i%3], tlsWays[i%len(tlsWays)]) })
+	})
+}
+
+// A proxy that has the turn of a recipe is killed: it never ends it.
+func TestAHolderThatIsKilled(t *testing.T) {
+	t.Parallel()
+	onLocks(t, func(t *testing.T, locks logins.Locks) {
+		site := loginsites.New(loginsites.Options{})
+		dying := &killed{Locks: locks}
+		rules := withRecipe(loginRules())
+		w := loginWorld(t, site, rules, func(o *world.Options) { o.Locks = dying })
+		proxies := []*world.Proxy{w.Proxy, w.AddProxy(), w.AddProxy()}
+		each(30, func(i int) { askHello(t, proxies[i%3], world.TunnelH1) })
+		if !dying.died.Load() || site.Logins() != 1 {
+			t.Errorf("killed %t, %d logins reached the site, want one after the one that was killed", dying.died.Load(), site.Logins())
+		}
+	})
+}
+
+// killed grants the first turn to a proxy that is dead by then.
+type killed struct {
+	logins.Locks
+	died atomic.Bool
+}
+
+func (k *killed) Take(ctx context.Context, a logins.Ask) (logins.Grant, error) {
+	if k.died.CompareAndSwap(false, true) {
+		dead := a
+		dead.Holder, dead.Life = logins.Mark+"dead", 500*time.Millisecond
+		if _, err := k.Locks.Take(ctx, dead); err != nil {
+			return logins.Grant{}, err
+		}
+	}
+	return k.Locks.Take(ctx, a)
+}
+
+// A proxy that has sent a login is killed before its reply: a second one
+// reaches the site, and no third. What the first brings is too late.
+func TestAHolderThatIsKilledAfterSending(t *testing.T) {
+	t.Parallel()
+	onLocks(t, func(t *testing.T, locks logins.Locks) {
+		second := make(chan struct{})
+		site := loginsites.New(loginsites.Options{Single: true, OnLogin: func(n int) {
+			if n == 1 {
+				<-second
+			}
+		}})
+		w := loginWorld(t, site, loginRules(), func(o *world.Options) { o.Locks = &mortal{Locks: locks} })
+		proxies := []*world.Proxy{w.Proxy, w.AddProxy(), w.AddProxy()}
+		token := formToken(t, w.Proxy, world.TunnelH1)
+		var wg sync.WaitGroup
+		wg.Go(func() { ask(t, proxies[0], world.TunnelH1, loginForm(t, world.TunnelH1, loginsites.Password, token)) })
+		world.Eventually(t, "the first login is under way", func() bool { return site.Logins() == 1 })
+		each(20, func(i int) {
+			if status, to, _ := ask(t, proxies[1+i%2], world.TunnelH1, loginForm(t, world.TunnelH1, loginsites.Password, token)); status != http.StatusSeeOther || to != "/account" {
+				t.Errorf("answered %d to %q", status, to)
+			}
+		})
+		before, err := w.Store().Load(t.Context(), shopKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(second)
+		wg.Wait()
+		if after, _ := w.Store().Load(t.Context(), shopKey); after.Version() != before.Version() {
+			t.Error("the first login has changed the session")
+		}
+		if site.Logins() != 2 {
+			t.Errorf("%d logins reached the site, want two", site.Logins())
+		}
+	})
+}
+
+// mortal lets the first turn live for a moment, as if its proxy were dead.
+type mortal struct {
+	logins.Locks
+	died atomic.Bool
+}
+
+func (m *mortal) Take(ctx context.Context, a logins.Ask) (logins.Grant, error) {
+	if m.died.CompareAndSwap(false, true) {
+		a.Life = 300 * time.Millisecond
+	}
+	return m.Locks.Take(ctx, a)
+}
+
+// A worker of another program takes the lock, as redis-py does, and logs in
+// through the proxy; others wait, and need no login of their own.
+func TestAWorkerLogsInThroughTheProxy(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Single(t).Client()
+	site := loginsites.New(loginsites.Options{Latency: 50 * time.Millisecond})
+	proxies := three(t, site, true, redislock.New(redis, "session:", patience))
+	if !redis.SetNX(t.Context(), "session:lock:"+world.Host, "worker-1", 300*time.Second).Val() {
+		t.Fatal("the worker got no lock")
+	}
+	token := formToken(t, proxies[0], world.TunnelH1)
+	var wg sync.WaitGroup
+	for i := range 9 {
+		wg.Go(func() { askHello(t, proxies[i%3], world.TunnelH1) })
+	}
+	time.Sleep(100 * time.Millisecond) // they are waiting; it holds without
+	if site.Attempts() != 0 {
+		t.Errorf("%d tries reached the site while the worker has the lock", site.Attempts())
+	}
+	if status, _, _ := ask(t, proxies[1], world.TunnelH1, loginForm(t, world.TunnelH1, loginsites.Password, token)); status != http.StatusSeeOther {
+		t.Errorf("the worker's own login: answered %d", status)
+	}
+	redis.Del(t.Context(), "session:lock:"+world.Host)
+	wg.Wait()
+	if site.Logins() != 1 {
+		t.Errorf("%d logins reached the site, want the worker's", site.Logins())
+	}
+}
+
+// Sites that renew, restrict or lose their sessions. Workers ask for pages all
+// the time, and the session ends every now and then: the logins stay few, and
+// the session is there in the end.
+func TestNoStorm(t *testing.T) {
+	t.Parallel()
+	const life, run = 2 * time.Second, 6 * time.Second
+	for _, tt := range []struct {
+		name    string
+		o       loginsites.Options
+		workers int
+		more    int // logins beside one for each life
+	}{
+		{"a session that is renewed by every reply", loginsites.Options{Rotate: true, Life: life}, 12, 3},
+		{"one session at a time", loginsites.Options{Single: true, Life: life}, 12, 1},
+		{"the form with 200", loginsites.Options{Form: true, Life: life}, 12, 1},
+		{"a session that is lost at random", loginsites.Options{Flaky: 0.05}, 12, 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			site := loginsites.New(tt.o)
+			proxies := three(t, site, true, new(logins.Memory))
+			var pages, out atomic.Int32
+			begin := time.Now()
+			each(tt.workers, func(i int) {
+				for time.Since(begin) < run {
+					via := tlsWays[i%len(tlsWays)]
+					_, _, body := ask(t, proxies[i%3], via, world.Request(t, http.MethodGet, via.URL(fmt.Sprintf("/page/%d", i)), nil))
+					pages.Add(1)
+					if !strings.Contains(body, "Hello") {
+						out.Add(1)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			})
+			took := time.Since(begin)
+			t.Logf("%d pages in %v, %d of them logged out, %d logins", pages.Load(), took.Round(time.Millisecond), out.Load(), site.Logins())
+			most := 1 + tt.more
+			if tt.o.Life > 0 {
+				most += int(took / life)
+			}
+			if site.Logins() > most {
+				t.Errorf("%d logins, want %d at most", site.Logins(), most)
+			}
+			if out.Load() > pages.Load()/4 {
+				t.Errorf("%d of %d pages are for nobody", out.Load(), pages.Load())
+			}
+			world.Eventually(t, "the session is there", func() bool {
+				return strings.Contains(proxies[0].Get(t, world.TunnelH1, "/account").Text, "Hello")
+			})
+		})
+	}
+}
