@@ -27,6 +27,7 @@ type api struct {
 	admin, state, token string
 	site, session       string
 	json                bool
+	limit               time.Duration // of a call; 0: the client's own
 }
 
 // The flags that more than one command has, and where their values come from
@@ -66,7 +67,7 @@ func (a *api) do(c *cobra.Command, method, path string, body any) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	answer, err := admin.Client{Addr: addr, Token: token}.Do(c.Context(), method, path, body)
+	answer, err := admin.Client{Addr: addr, Token: token, Limit: a.limit}.Do(c.Context(), method, path, body)
 	if err != nil {
 		return nil, a.remedied(addr, err)
 	}

@@ -93,7 +93,7 @@ func TestAnOperatorsDay(t *testing.T) {
 		args []string
 		want string // what stdout is, as a regular expression
 	}{
-		{"nothing is there", []string{"sessions", "list"}, `SITE +SESSION +STATE +COOKIES +AGE +LAST-USED +BY +ENDS-IN\n`},
+		{"nothing is there", []string{"sessions", "list"}, `SITE +SESSION +STATE +COOKIES +AGE +LAST-USED +BY +ENDS-IN +LOGIN\n`},
 		{"a cookie is set", []string{"cookies", "set", "theme=" + value + "; Path=/"},
 			`Set the cookie theme for shop\.test/ in the session default of shop\.test\.\n`},
 		{"another, by another host", []string{"cookies", "set", "sid=" + value + "; Domain=shop.test; Secure; HttpOnly; SameSite=Lax; Max-Age=7300", "--url", "https://www.shop.test/cart/1"},
@@ -101,9 +101,9 @@ func TestAnOperatorsDay(t *testing.T) {
 		{"one without a name, in another session", []string{"cookies", "set", "=" + value, "--session", "qa1"},
 			`Set the cookie \(nameless\) for shop\.test/ in the session qa1 of shop\.test\.\n`},
 		{"they are listed", []string{"sessions", "list"},
-			`SITE +SESSION +STATE +COOKIES +AGE +LAST-USED +BY +ENDS-IN\n` +
-				`shop\.test  default +live +2 +\d+s +\d+s ago +- +1h\n` +
-				`shop\.test  qa1 +live +1 +\d+s +\d+s ago +- +\d+m\n`},
+			`SITE +SESSION +STATE +COOKIES +AGE +LAST-USED +BY +ENDS-IN +LOGIN\n` +
+				`shop\.test  default +live +2 +\d+s +\d+s ago +- +1h +unknown\n` +
+				`shop\.test  qa1 +live +1 +\d+s +\d+s ago +- +\d+m +unknown\n`},
 		{"those of one ID", []string{"sessions", "list", "--session", "qa1", "--site", "shop.test"}, `SITE .*\nshop\.test  qa1 .*\n`},
 		{"one is shown", []string{"sessions", "show"},
 			`site +shop\.test\nsession +default\nstate +live\nage +\d+s\nends in +1h, unless it is used\nlast used +\d+s ago\n\n` +
@@ -167,7 +167,7 @@ func TestWhatAnOperatorIsRefused(t *testing.T) {
 		{"a value that is no UTF-8", []string{"cookies", "set", "a=\xff", "--site", "shop"}, 2, "no UTF-8"},
 		{"a URL that is not whole", []string{"explain", "shop.test/cart"}, 2, "write the URL in full, such as https://shop.example.com/"},
 		{"a URL of another site", []string{"explain", "https://bank.test/", "--site", "shop"}, 1, "it does not belong to the site shop"},
-		{"nothing to do", []string{"sessions"}, 2, "say what to do: list, show, clear or revoke"},
+		{"nothing to do", []string{"sessions"}, 2, "say what to do: list, show, login, clear or revoke"},
 		{"nothing to do with cookies", []string{"cookies"}, 2, "say what to do: import, export, set or rm"},
 		{"something unknown", []string{"sessions", "lst"}, 2, `unknown command "lst" for "sessionproxy sessions"`},
 		{"a session without its flag", []string{"sessions", "show", "qa1"}, 2, "sessions show takes no argument: a session is given with --session ID, its site with --site NAME\n"},
@@ -248,24 +248,26 @@ func TestWhereNoProxyAnswers(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	now := time.Now()
+	unknown := admin.LoginState{Verdict: "unknown"}
 	var b bytes.Buffer
 	if err := showSessions(&b, admin.Sessions{Sessions: []admin.Session{
 		{Site: "shop", Session: "default", State: admin.Live, Cookies: 12, Created: now.Add(-50 * time.Hour), Used: now.Add(-90 * time.Second), Expires: now.Add(30*time.Hour + time.Minute),
-			LastUse: &admin.LastUse{At: now.Add(-5 * time.Second), Client: "crawler", Worker: "w1"}},
-		{Site: "shop", Session: "qa1", State: admin.Live, Cookies: 1, Created: now.Add(-3 * time.Minute), Used: now.Add(time.Hour), Expires: now.Add(-time.Hour)},
+			LastUse: &admin.LastUse{At: now.Add(-5 * time.Second), Client: "crawler", Worker: "w1"}, Login: admin.LoginState{Verdict: "out", Rule: "logged_out.status"}},
+		{Site: "shop", Session: "qa1", State: admin.Live, Cookies: 1, Created: now.Add(-3 * time.Minute), Used: now.Add(time.Hour), Expires: now.Add(-time.Hour), Login: unknown},
 		{Site: "shop", Session: "qa2", State: admin.Live, Cookies: 1, Created: now.Add(-3 * time.Minute), Used: now.Add(-10 * time.Second), Expires: now.Add(time.Hour + time.Minute),
-			LastUse: &admin.LastUse{At: now.Add(-time.Minute), Client: "crawler", Worker: "w1"}},
-		{Site: "shop", Session: "qa3", State: admin.Revoked, Revoked: now.Add(-time.Hour), LastUse: &admin.LastUse{At: now.Add(-time.Minute), Worker: "127.0.0.1"}},
-		{Site: "shop", Session: "qa4", State: admin.Empty},
+			LastUse: &admin.LastUse{At: now.Add(-time.Minute), Client: "crawler", Worker: "w1"}, Login: unknown},
+		{Site: "shop", Session: "qa3", State: admin.Revoked, Revoked: now.Add(-time.Hour), LastUse: &admin.LastUse{At: now.Add(-time.Minute), Worker: "127.0.0.1"}, Login: unknown},
+		{Site: "shop", Session: "qa4", State: admin.Empty,
+			Login: admin.LoginState{Verdict: "unknown", Failures: 5, Error: "step 2: no", NextTry: now.Add(23*time.Hour + time.Minute)}},
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `SITE  SESSION  STATE    COOKIES  AGE  LAST-USED  BY          ENDS-IN
-shop  default  live     12       2d   5s ago     crawler/w1  30h
-shop  qa1      live     1        3m   0s ago     -           0s
-shop  qa2      live     1        3m   10s ago    -           1h
-shop  qa3      revoked  0        -    1m ago     127.0.0.1   -
-shop  qa4      empty    0        -    -          -           -
+	if want := `SITE  SESSION  STATE    COOKIES  AGE  LAST-USED  BY          ENDS-IN  LOGIN
+shop  default  live     12       2d   5s ago     crawler/w1  30h      out (logged_out.status)
+shop  qa1      live     1        3m   0s ago     -           0s       unknown
+shop  qa2      live     1        3m   10s ago    -           1h       unknown
+shop  qa3      revoked  0        -    1m ago     127.0.0.1   -        unknown
+shop  qa4      empty    0        -    -          -           -        unknown; the recipe rests for 23h after 5 failures: step 2: no
 `; b.String() != want {
 		t.Errorf("sessions\n%swant\n%s", &b, want)
 	}

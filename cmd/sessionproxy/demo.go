@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +66,12 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 	c.Sites[0].Origin.CA = file
 	c.Sites[0].Origin.Resolve = map[string]string{demoHost + ":443": site.Addr()}
 	c.Sites[0].Origin.HTTPSOnly = true
+	c.Sites[0].Login = &config.Login{
+		Request:   config.LoginRequest{Method: http.MethodPost, Path: "/login"},
+		LoggedOut: config.Signs{Status: []int{http.StatusUnauthorized}, Redirect: "*/login*"},
+		LoggedIn:  config.Signs{Cookie: "sid"},
+		Wait:      30 * time.Second, OnTimeout: config.Proceed,
+	}
 
 	logs := newLogBuffer(stderr)
 	defer logs.close()
@@ -73,7 +81,7 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 	}
 	defer i.close()
 	port := i.entry()
-	fmt.Fprintf(stdout, demoLines, proxyURL(port, ""), i.caPath(), demoUser, demoPassword, proxyURL(port, "b-session-qa1:"), i.runFlags())
+	fmt.Fprintf(stdout, demoLines, proxyURL(port, ""), i.caPath(), demoUser, demoPassword, proxyURL(port, "b-session-qa1:"), i.runFlags(), i.ops.Addr())
 	return i.serve(ctx)
 }
 
@@ -95,7 +103,11 @@ Try this in another terminal:
   # Client B knows nothing of A, and has no cookies. It is logged in.
   curl -s https://shop.test/api/me
 
-  # Another session is not. The proxy's user name selects it.
+  # Nine more clients log in, all at once, each with the same password. None of them goes to the shop: they get A's answer.
+  for n in 1 2 3 4 5 6 7 8 9; do curl -so /dev/null -b a.jar -d "user=%[3]s" -d "password=%[4]s" -d "csrf_token=$token" https://shop.test/login & done; wait
+  curl -s http://%[7]s/metrics | grep ^sessionproxy_logins_total
+
+  # Another session is not logged in. The proxy's user name selects it.
   https_proxy=%[5]s curl -s https://shop.test/api/me
 
 "sessionproxy run%[6]s -- CMD" runs any program behind the proxy. Log lines follow. Ctrl-C ends the demo.

@@ -50,6 +50,10 @@ func showExplanation(w io.Writer, e admin.Explanation) error {
 	case e.Refused != "":
 		_, err := fmt.Fprintln(w, e.Refused)
 		return err
+	case e.Login != "":
+		fmt.Fprintln(w, e.Login)
+		e.Login = ""
+		return showExplanation(w, e)
 	case len(e.Cookies) == 0:
 		_, err := fmt.Fprintf(w, "The session %s of %s holds no cookies.\n", e.Session, e.Site)
 		return err

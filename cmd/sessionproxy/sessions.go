@@ -23,7 +23,7 @@ func sessionsCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
 		Long: `List the sessions of a running proxy, show one, or end it. No cookie's value is
 ever shown.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usageError{errors.New("sessions: say what to do: list, show, clear or revoke"), c.CommandPath()}
+			return usageError{errors.New("sessions: say what to do: list, show, login, clear or revoke"), c.CommandPath()}
 		},
 	}
 	a.flags(cmd)
@@ -31,6 +31,32 @@ ever shown.`,
 	cmd.AddCommand(
 		listCommand(a, byFlags),
 		showCommand(a, byFlags),
+		&cobra.Command{
+			Use:   "login",
+			Short: "Log in to a session by the site's recipe, now, and show each step",
+			Long: `Log in to a session by the site's recipe, now, whatever failed before, and show
+each step, without any value that is sent or taken.`,
+			Args: byFlags,
+			RunE: func(c *cobra.Command, _ []string) error {
+				path, err := a.sessionPath(c, "login")
+				if err != nil {
+					return err
+				}
+				a.limit = loginLimit
+				b, err := a.do(c, http.MethodPost, path, nil)
+				if err != nil {
+					return err
+				}
+				if err := report(a, c.OutOrStdout(), b, showLogin); err != nil {
+					return err
+				}
+				l, err := decode[admin.SessionLoggedIn](b)
+				if err == nil && l.Error != "" {
+					err = fmt.Errorf("log in to the session %s of %s: %s", l.Session, l.Site, printable(l.Error))
+				}
+				return err
+			},
+		},
 		&cobra.Command{
 			Use:   "clear",
 			Short: "Forget a session's cookies; replies under way may fill it anew",
@@ -122,15 +148,54 @@ func showCommand(a *api, args cobra.PositionalArgs) *cobra.Command {
 }
 
 func showSessions(w io.Writer, list admin.Sessions) error {
-	rows := [][]string{{"SITE", "SESSION", "STATE", "COOKIES", "AGE", "LAST-USED", "BY", "ENDS-IN"}}
+	rows := [][]string{{"SITE", "SESSION", "STATE", "COOKIES", "AGE", "LAST-USED", "BY", "ENDS-IN", "LOGIN"}}
 	for _, s := range list.Sessions {
 		age, ends := "-", "-"
 		if s.State == admin.Live {
 			age, ends = span(time.Since(s.Created)), span(time.Until(s.Expires))
 		}
-		rows = append(rows, []string{s.Site, s.Session, string(s.State), strconv.Itoa(s.Cookies), age, lastUsed(&s), usedBy(&s), ends})
+		rows = append(rows, []string{
+			s.Site, s.Session, string(s.State), strconv.Itoa(s.Cookies), age, lastUsed(&s), usedBy(&s), ends, loginWords(s.Login),
+		})
 	}
 	return table(w, rows)
+}
+
+// loginWords say how a session's login stands.
+func loginWords(l admin.LoginState) string {
+	words := l.Verdict
+	if l.Rule != "" {
+		words += " (" + l.Rule + ")"
+	}
+	if l.Error != "" {
+		words += fmt.Sprintf("; the recipe rests for %s after %s: %s", span(time.Until(l.NextTry)), count(l.Failures, "failure"), printable(l.Error))
+	}
+	return words
+}
+
+// loginLimit is longer than a recipe may take.
+const loginLimit = 3 * time.Minute
+
+func showLogin(w io.Writer, l admin.SessionLoggedIn) error {
+	rows := [][]string{{"STEP", "STATUS", "TOOK", "REDIRECTS-TO", "TIME"}}
+	for _, s := range l.Steps {
+		status, took, redirect := "-", "-", "-"
+		if s.Status > 0 {
+			status = strconv.Itoa(s.Status)
+		}
+		if len(s.Took) > 0 {
+			took = strings.Join(s.Took, " ")
+		}
+		if s.Redirect != "" {
+			redirect = printable(s.Redirect)
+		}
+		rows = append(rows, []string{s.Method + " " + printable(s.URL), status, took, redirect, fmt.Sprintf("%d ms", s.Milliseconds)})
+	}
+	if err := table(w, rows); err != nil || l.Error != "" {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "The session %s of %s is logged in.\n", l.Session, l.Site)
+	return err
 }
 
 func showSession(w io.Writer, s admin.SessionDetail) error {

@@ -24,6 +24,8 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 var callFrom = netip.MustParseAddr("192.0.2.1")
@@ -102,6 +104,9 @@ func newGuarded(t *testing.T) *guarded {
 		g.access = newAuthority(t, g.audit)
 		o.Access, o.Audit, o.Events = g.access, g.audit, events(t, g.access)
 		g.audit.Tee(o.Events.Tell)
+		o.LogIn = func(context.Context, session.Key) ([]login.Step, error) {
+			return []login.Step{{Method: "GET", URL: "https://shop.test/login", Status: 200, Took: []string{"csrf"}, Time: time.Second}}, nil
+		}
 		o.Clients = func() []config.Client {
 			return []config.Client{{Name: "crawler", Password: "s3cretOfCrawler", Sites: []string{"shop"}, Access: config.Write}}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -55,6 +56,12 @@ type Options struct {
 	// Explain says what a request for u would carry; refused is a sentence
 	// where it is nothing, whatever the cookies.
 	Explain func(ctx context.Context, u *url.URL, client, id string) (site, refused string, verdicts []session.Verdict, err error)
+	// LogIn runs the recipe of a session. Its error is [login.ErrNoRecipe] where it has none.
+	LogIn func(ctx context.Context, key session.Key) ([]login.Step, error)
+	// LoginStatus says how the login of a session stands.
+	LoginStatus func(ctx context.Context, key session.Key) login.Status
+	// ExplainLogin says what u is to a login, "" for nothing.
+	ExplainLogin func(ctx context.Context, u *url.URL, id string) string
 }
 
 // New returns the handler of the admin listener.
@@ -81,6 +88,9 @@ func New(o Options) http.Handler {
 		eachUse:   o.EachUse,
 		locate:    o.Locate,
 		explain:   o.Explain,
+		logIn:     o.LogIn,
+		status:    o.LoginStatus,
+		explainIn: o.ExplainLogin,
 	}
 	s.mux = newMux(byRole(s.routes()))
 	return s
@@ -115,6 +125,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/api/v1/sessions/{site}/{session}", s.showSession},
 		{http.MethodDelete, "/api/v1/sessions/{site}/{session}", s.clearSession},
 		{http.MethodPost, "/api/v1/sessions/{site}/{session}/revoke", s.revokeSession},
+		{http.MethodPost, "/api/v1/sessions/{site}/{session}/login", s.loginSession},
 		{http.MethodPut, "/api/v1/sessions/{site}/{session}/cookies", s.setCookie},
 		{http.MethodDelete, "/api/v1/sessions/{site}/{session}/cookies", s.removeCookies},
 		{http.MethodPost, "/api/v1/sessions/{site}/{session}/cookies/import", s.importCookies},
@@ -163,6 +174,9 @@ type server struct {
 	eachUse   func(func(key session.Key, at time.Time, client, worker string))
 	locate    func(*url.URL) (string, session.Setting, error)
 	explain   func(context.Context, *url.URL, string, string) (string, string, []session.Verdict, error)
+	logIn     func(context.Context, session.Key) ([]login.Step, error)
+	status    func(context.Context, session.Key) login.Status
+	explainIn func(context.Context, *url.URL, string) string
 	mux       *http.ServeMux
 }
 

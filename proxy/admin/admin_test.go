@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -46,7 +47,8 @@ func testOptions(t *testing.T) Options {
 		Version: "v1.2.3",
 		Log:     slog.New(slog.DiscardHandler),
 
-		Upstreams: upstream.NewPools(upstream.Options{}), // of no configuration
+		LoginStatus: func(context.Context, session.Key) login.Status { return login.Status{} },
+		Upstreams:   upstream.NewPools(upstream.Options{}), // of no configuration
 	}
 }
 

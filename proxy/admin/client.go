@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,9 @@ import (
 type Client struct {
 	Addr  string // host:port of the API; https://host:port off loopback
 	Token string // see [Token]
+
+	// Limit bounds a call. Zero: 10 s.
+	Limit time.Duration
 }
 
 // Problem is an answer that is no success. What is no answer of the API has no
@@ -87,7 +91,7 @@ func (c Client) base() (string, error) {
 // as JSON. It returns what a success answers with. Its error is a *[Problem]
 // where the other side answered anything else.
 func (c Client) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Limit, callTime))
 	defer cancel()
 	var content io.Reader
 	if body != nil {

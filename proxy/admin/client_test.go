@@ -20,7 +20,7 @@ func TestClient(t *testing.T) {
 		r.ServeHTTP(w, q)
 	}))
 	t.Cleanup(ts.Close)
-	c := Client{strings.TrimPrefix(ts.URL, "http://"), testToken}
+	c := Client{Addr: strings.TrimPrefix(ts.URL, "http://"), Token: testToken}
 
 	b, err := c.Do(t.Context(), "GET", Path("sessions", "the/bank", ".."), nil)
 	if err != nil || !strings.Contains(string(b), `"site":"the/bank","session":".."`) {
@@ -60,7 +60,7 @@ func TestClientMeetsAnotherProgram(t *testing.T) {
 			t.Parallel()
 			ts := httptest.NewServer(tt.answer)
 			t.Cleanup(ts.Close)
-			_, err := Client{strings.TrimPrefix(ts.URL, "http://"), testToken}.Do(t.Context(), "GET", Path("sites"), nil)
+			_, err := Client{Addr: strings.TrimPrefix(ts.URL, "http://"), Token: testToken}.Do(t.Context(), "GET", Path("sites"), nil)
 			if p, ok := errors.AsType[*Problem](err); !ok || p.Code != "" || p.Error() != tt.want {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
@@ -78,13 +78,13 @@ func TestClientErrorsHoldNoQuery(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, ctx := range []context.Context{t.Context(), gone} {
-		_, err := Client{addr, testToken}.Do(ctx, "GET", "/api/v1/explain?url="+value, nil)
+		_, err := Client{Addr: addr, Token: testToken}.Do(ctx, "GET", "/api/v1/explain?url="+value, nil)
 		if err == nil || strings.Contains(err.Error(), value) || strings.Contains(err.Error(), testToken) {
 			t.Errorf("error %v", err)
 		}
 	}
 	ts.Close()
-	if _, err := (Client{addr, testToken}).Do(t.Context(), "GET", "/api/v1/explain?url="+value, nil); err == nil || strings.Contains(err.Error(), value) {
+	if _, err := (Client{Addr: addr, Token: testToken}).Do(t.Context(), "GET", "/api/v1/explain?url="+value, nil); err == nil || strings.Contains(err.Error(), value) {
 		t.Errorf("error %v", err)
 	}
 }

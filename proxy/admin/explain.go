@@ -15,6 +15,7 @@ type Explanation struct {
 	Client  string    `json:"client"`  // "" for one without rules of its own
 	Refused string    `json:"refused"` // why the request gets no cookie at all; "" where each has a verdict
 	Cookies []Verdict `json:"cookies"` // in the order of a Cookie header
+	Login   string    `json:"login"`   // what the URL is to the site's login, and how that stands; "" nothing
 }
 
 // Verdict says whether a cookie goes with the request, and why.
@@ -40,7 +41,7 @@ func (s *server) explainURL(w http.ResponseWriter, r *http.Request) {
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
-	e.Site, e.Refused = site, refused
+	e.Site, e.Refused, e.Login = site, refused, s.explainIn(r.Context(), u, e.Session)
 	for _, v := range verdicts {
 		e.Cookies = append(e.Cookies, Verdict{v.Cookie.Name, v.Cookie.Domain, v.Cookie.Path, v.Sent, v.Why})
 	}

@@ -235,7 +235,7 @@ func TestExportIsAnImport(t *testing.T) {
 	}
 	for i := range before.Cookies() {
 		have, want := after.Cookies()[i], before.Cookies()[i]
-		have.Created, have.Used, have.Version, have.Writer = want.Created, want.Used, want.Version, want.Writer
+		have.Created, have.Used, have.Version, have.Writer, have.Login = want.Created, want.Used, want.Version, want.Writer, want.Login
 		if have != want {
 			t.Errorf("%+v came back as %+v", want, have)
 		}

@@ -59,6 +59,7 @@ var operations = map[string]operation{
 	"POST /api/v1/sessions/{site}/{session}/revoke":         {summary: "End a session for all its clients, for good.", answer: Ended{}},
 	"POST /api/v1/sessions/{site}/{session}/cookies/import": {summary: "Import cookies into a session, all at once, and say what became of each.", body: ImportCookies{}, answer: CookiesImported{}},
 	"POST /api/v1/sessions/{site}/{session}/cookies/export": {summary: "Reveal a session's cookies with their values. It is written to the audit log.", answer: CookiesExported{}},
+	"POST /api/v1/sessions/{site}/{session}/login":          {summary: "Log in to a session by its site's recipe, now, and show each step.", answer: SessionLoggedIn{}},
 	"PUT /api/v1/sessions/{site}/{session}/cookies":         {summary: "Set a cookie of a session.", body: SetCookie{}, answer: CookieSet{}},
 	"DELETE /api/v1/sessions/{site}/{session}/cookies":      {summary: "Remove the cookies of a name.", query: []string{"name!", "domain", "path"}, answer: CookiesRemoved{}},
 	"GET /api/v1/sites":                                     {summary: "The declared sites.", answer: Sites{}},
@@ -245,6 +246,9 @@ func (d document) fields(t reflect.Type, properties map[string]any, required *[]
 			d.fields(f.Type, properties, required)
 			continue
 		}
+		if name == "-" {
+			continue
+		}
 		properties[name] = d.schema(f.Type)
 		if options == "" {
 			*required = append(*required, name)
@@ -355,6 +359,7 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"DELETE", "/api/v1/sessions/shop/qa1/cookies?name=a", "/api/v1/sessions/{site}/{session}/cookies", ""},
 		{"POST", "/api/v1/sessions/shop/qa1/cookies/import", "/api/v1/sessions/{site}/{session}/cookies/import", `{"cookies": [{"name": "b", "value": {"base64": "/w=="}, "domain": "shop.test", "path": "/"}, {"name": "", "value": "", "domain": "x", "path": ""}]}`},
 		{"POST", "/api/v1/sessions/shop/qa1/cookies/export", "/api/v1/sessions/{site}/{session}/cookies/export", ""},
+		{"POST", "/api/v1/sessions/shop/qa1/login", "/api/v1/sessions/{site}/{session}/login", ""},
 		{"POST", "/api/v1/sessions/shop/qa1/revoke", "/api/v1/sessions/{site}/{session}/revoke", ""},
 		{"DELETE", "/api/v1/sessions/shop/qa1", "/api/v1/sessions/{site}/{session}", ""},
 		{"GET", "/api/v1/sites", "", ""},

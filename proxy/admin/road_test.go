@@ -65,6 +65,7 @@ func newRoad(t *testing.T, change ...func(*Options)) *road {
 	o := testOptions(t)
 	o.Store, o.Log = store, log
 	o.Sites, o.Revoke, o.EachUse, o.Locate, o.Explain = func() []config.Site { return c.Sites }, p.Revoke, p.EachUse, p.Locate, p.Explain
+	o.LogIn, o.LoginStatus, o.ExplainLogin = p.LogIn, p.LoginStatus, p.ExplainLogin
 	o.Tokens = captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: captcha.Service{Solver: atOnce{}, Threads: 1}})
 	t.Cleanup(o.Tokens.Close)
 	for _, f := range change {

@@ -82,6 +82,7 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 		detail.Session = found[0]
 	case jar.Version() > 0:
 		detail.Session = idle(site.Name, key.ID, jar, nil)
+		detail.Session.Login = showLoginState(s.status(r.Context(), key))
 	default:
 		problem{http.StatusNotFound, "unknown_session", noCookies(site.Name, key.ID)}.write(w)
 		return

@@ -22,6 +22,7 @@ type Session struct {
 	Expires time.Time    `json:"expires,omitzero"` // unless it is used
 	Revoked time.Time    `json:"revoked,omitzero"` // when it was, where that is its state
 	LastUse *LastUse     `json:"last_use,omitempty"`
+	Login   LoginState   `json:"login"`
 }
 
 // SessionState is what a session can do for a request.
@@ -90,6 +91,7 @@ func (s *server) find(ctx context.Context, key session.Key) ([]Session, error) {
 		names[site.Key] = site.Name
 	}
 	shown := []Session{} // an empty list is [], not null
+	have := make(map[session.Key]bool, len(infos))
 	for _, i := range infos {
 		if !meant(i.Key) {
 			continue
@@ -97,17 +99,40 @@ func (s *server) find(ctx context.Context, key session.Key) ([]Session, error) {
 		shown = append(shown, Session{
 			Site: cmp.Or(names[i.Key.Site], i.Key.Site), Session: i.Key.ID, State: Live, Cookies: i.Cookies, Version: i.Version,
 			Created: i.Created.UTC(), Used: i.Used.UTC(), Expires: i.Expires.UTC(), LastUse: uses[i.Key],
+			Login: showLoginState(s.status(ctx, i.Key)),
 		})
 		delete(uses, i.Key)
+		have[i.Key] = true
 	}
 	for k, use := range uses {
 		jar, err := s.load(ctx, k)
 		if err != nil {
 			return nil, err
 		}
-		shown = append(shown, idle(cmp.Or(names[k.Site], k.Site), k.ID, jar, use))
+		row := idle(cmp.Or(names[k.Site], k.Site), k.ID, jar, use)
+		row.Login = showLoginState(s.status(ctx, k))
+		shown = append(shown, row)
+		have[k] = true
 	}
-	return shown, nil
+	return append(shown, s.failing(ctx, meant, have)...), nil
+}
+
+// failing are the sessions, of those that are meant and not had, whose recipe
+// fails: that leaves them without cookies.
+func (s *server) failing(ctx context.Context, meant func(session.Key) bool, have map[session.Key]bool) []Session {
+	var all []Session
+	for _, site := range s.sites() {
+		if site.Login == nil {
+			continue
+		}
+		for _, a := range site.Login.Accounts {
+			k := session.Key{Site: site.Key, ID: a.ID}
+			if l := showLoginState(s.status(ctx, k)); meant(k) && !have[k] && l.Error != "" {
+				all = append(all, Session{Site: site.Name, Session: a.ID, State: Empty, Login: l})
+			}
+		}
+	}
+	return all
 }
 
 // idle is a session that holds no cookies.
