@@ -22,6 +22,8 @@ func TestTheDemosLinesRunAsPrinted(t *testing.T) {
 	want := `303 https://shop.test/login?next=/account
 303 https://shop.test/account
 {"user":"alice"}
+sessionproxy_logins_total{outcome="in",site="shop.test"} 1
+sessionproxy_logins_total{outcome="shared",site="shop.test"} 9
 {"error":"not signed in"}
 `
 	if got != want {

@@ -72,9 +72,10 @@ const (
 //
 // A late change never deletes, and sets only where the present value (or mark)
 // is ByReply and comes from no login since Base, and u is not Timid. A change
-// whose Base is below the floor is refused. Limits: 180 cookies a registrable domain, 3000 a jar; expired ones
-// go first, then insecure ones, then the least recently used (RFC 6265bis
-// section 5.7).
+// whose Base is below the floor is refused, and so is one by a LoggedOut reply
+// of what comes from a login. Limits: 180 cookies a registrable domain, 3000 a
+// jar; expired ones go first, then insecure ones, then the least recently used
+// (RFC 6265bis section 5.7).
 //
 // A worker knows names and no domains or paths, so what it wrote is of the name:
 // the next change of that name by anybody else replaces all of it.
