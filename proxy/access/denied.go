@@ -13,7 +13,8 @@ import (
 // denied are the tokens, and the devices whose tokens, that were revoked and
 // have not ended. It is a copy of what the store has under denied:ID.
 type denied struct {
-	coherent atomic.Bool // no message can be missed
+	coherent atomic.Bool  // no message can be missed
+	away     atomic.Int64 // until when the store is not asked, ns since 1970: it has just failed
 
 	mu    sync.RWMutex // guards until
 	until map[string]time.Time
@@ -102,7 +103,7 @@ func (a *Authority) isDenied(ctx context.Context, id string) bool {
 	if itself || with {
 		return true
 	}
-	if a.denied.coherent.Load() {
+	if a.denied.coherent.Load() || a.now().UnixNano() < a.denied.away.Load() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
@@ -112,7 +113,8 @@ func (a *Authority) isDenied(ctx context.Context, id string) bool {
 		case err == nil:
 			return true
 		case !errors.Is(err, ErrNotFound):
-			a.log.Warn("ask whether a token is revoked", "err", err)
+			a.denied.away.Store(a.now().Add(time.Second).UnixNano())
+			a.log.Warn("ask whether a token is revoked: what is known has to do for a second", "err", err)
 			return false
 		}
 		if !ofDevice {

@@ -22,7 +22,7 @@ type Grant struct {
 	Expires  time.Time `json:"expires"`
 }
 
-const keyIssued = "issued:"
+const keyIssued = "session:issued:"
 
 // Issue makes a token for a client. The life is above 0, and MaxProxyLife at
 // most.

@@ -91,7 +91,7 @@ func (r *keyring) newest() Key { return r.all[0] }
 // than any token lives.
 const (
 	keyLife  = 30 * 24 * time.Hour
-	keysKept = "access:keys"
+	keysKept = "session:access:keys"
 )
 
 // keptKey is a key in the store.

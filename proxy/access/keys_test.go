@@ -126,7 +126,7 @@ func TestKeysAreRotated(t *testing.T) {
 		if _, err := a.Client(t.Context(), fresh); err != nil {
 			t.Errorf("by the new key: %v", err)
 		}
-		kept, err := store.Get(t.Context(), "access:keys")
+		kept, err := store.Get(t.Context(), "session:access:keys")
 		if err != nil || strings.Count(string(kept), `"made"`) != 2 {
 			t.Errorf("%s, %v; want two keys", kept, err)
 		}

@@ -142,7 +142,7 @@ func testList(t *testing.T, a, b access.Store) {
 		"refresh:":    "map[refresh:x:6 refresh:y:2]",
 		"denied:":     "map[denied:x:4]",
 		"session:op:": "map[session:op:x:5]",
-		"issued:":     "map[]",
+		"session:x:":  "map[]",
 	} {
 		all, err := a.List(t.Context(), prefix)
 		got := map[string]string{}

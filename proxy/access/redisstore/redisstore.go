@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionproxy/sessionproxy/proxy/access"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
 )
 
 // Store is an [access.Store] in Redis. Make it with New.
@@ -40,7 +41,7 @@ func (s *Store) key(key string) string {
 	if rest, ok := strings.CutPrefix(key, "session:"); ok {
 		return s.prefix + rest
 	}
-	return strings.TrimSuffix(s.prefix, "session:") + key
+	return conn.Root(s.prefix) + key
 }
 
 // index is the sorted set of the keys that begin as key does, "" where nobody

@@ -3,7 +3,10 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,6 +50,29 @@ func TestCluster(t *testing.T) {
 	accesstest.Run(t, views(func(t *testing.T) redis.UniversalClient {
 		return closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes.Nodes[0].Addr}}))
 	}))
+}
+
+// The user that the manual makes may do all that this store does.
+func TestTheManualsUserSuffices(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile("(?m)^<!-- test: acl -->\n```\nACL SETUSER proxy (.*)$").FindSubmatch(page)
+	if line == nil {
+		t.Fatal("docs/redis.md has no ACL line")
+	}
+	args := []any{"ACL", "SETUSER", "proxy"}
+	for rule := range strings.FieldsSeq(string(line[1])) {
+		args = append(args, rule)
+	}
+	accesstest.Run(t, func(t *testing.T) (a, b access.Store) {
+		server := redistest.Single(t)
+		server.Do(args...)
+		client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr, Username: "proxy", Password: "PASSWORD"}))
+		return redisstore.New(client, "session:"), redisstore.New(client, "session:")
+	})
 }
 
 // The keys are those that other programs know.

@@ -315,10 +315,11 @@ func TestCheckNamesWhatANumberedDatabaseNeeds(t *testing.T) {
 func TestCheckNamesEachMissingPermission(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
-	all := "~session:* ~{session:* &session:* " + strings.Join(conn.Rights(), " ")
+	all := "~session:* ~{session:* ~refresh:* ~denied:* &session:* " + strings.Join(conn.Rights(), " ")
 	for i, tt := range []struct{ name, without string }{
 		{"a command", "+hset"}, {"a command of scripts", "+zremrangebyscore"}, {"a subcommand", "+client|tracking"},
 		{"PING", "+ping"}, {"INFO", "+info"}, {"MULTI", "+multi"}, {"DISCARD", "+discard"}, {"the public keys", "~session:*"}, {"the companions", "~{session:*"}, {"the channel", "&session:*"},
+		{"the keys of logins", "~refresh:*"}, {"the keys of revocations", "~denied:*"}, {"PUBLISH", "+publish"},
 		{"two", "+eval +evalsha"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

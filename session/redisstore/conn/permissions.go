@@ -15,6 +15,7 @@ import (
 // manual's ACL line has the same.
 func rights(prefix string) []right {
 	public, companion := prefix+"cookies:~check", "{"+prefix+"cookies:~check}:"
+	refresh, denied := Root(prefix)+"refresh:~check", Root(prefix)+"denied:~check"
 	return []right{
 		// What scripts and their callers do with keys.
 		{"+eval", []any{"EVAL", "return 0", 1, companion}},
@@ -22,6 +23,8 @@ func rights(prefix string) []right {
 		{"+del", []any{"DEL", companion}},
 		{"+exists", []any{"EXISTS", companion}},
 		{"+get", []any{"GET", companion}},
+		{"+get", []any{"GET", refresh}},
+		{"+get", []any{"GET", denied}},
 		{"+hdel", []any{"HDEL", companion, "f"}},
 		{"+hget", []any{"HGET", companion, "f"}},
 		{"+hgetall", []any{"HGETALL", public}},
@@ -46,6 +49,7 @@ func rights(prefix string) []right {
 		{"+client|setname", []any{"CLIENT", "SETNAME", "sessionproxy"}},
 		{"+client|tracking", []any{"CLIENT", "TRACKING", "OFF"}},
 		{"+subscribe", []any{"SUBSCRIBE", prefix + "tracking"}},
+		{"+publish", []any{"PUBLISH", prefix + "access", ""}},
 		{"+cluster|slots", []any{"CLUSTER", "SLOTS"}}, // in a Cluster only
 	}
 }
@@ -60,6 +64,14 @@ func command(err error) string {
 	return "ping"
 }
 
+// key is the one that a command is about.
+func key(args []any) string {
+	if strings.HasPrefix(fmt.Sprint(args[0]), "EVAL") {
+		return fmt.Sprint(args[3])
+	}
+	return fmt.Sprint(args[1])
+}
+
 type right struct {
 	name string
 	args []any
@@ -68,9 +80,21 @@ type right struct {
 // The rest of the ACL line: what this check is done with. HELLO is everyone's.
 var handshake = []string{"+multi", "+discard"}
 
-// keys and channels are the ACL patterns of all that is stored and said under a prefix.
+// Root is what stands before the keys whose first word is their own, such as
+// refresh:ID: the prefix without a final "session:".
+func Root(prefix string) string { return strings.TrimSuffix(prefix, "session:") }
+
+// patterns are the ACL patterns of the keys that are stored under a prefix. The
+// channels have the first one's.
 func patterns(prefix string) []string {
-	return []string{"~" + prefix + "*", "~{" + prefix + "*", "&" + prefix + "*"}
+	return []string{prefix + "*", "{" + prefix + "*", Root(prefix) + "refresh:*", Root(prefix) + "denied:*"}
+}
+
+// pattern is the one that a key is under.
+func pattern(prefix, key string) string {
+	all := patterns(prefix)
+	i := slices.IndexFunc(all, func(p string) bool { return strings.HasPrefix(key, strings.TrimSuffix(p, "*")) })
+	return all[max(i, 0)]
 }
 
 // missing returns what of the ACL line the user lacks, in its order. Between
@@ -99,16 +123,11 @@ func (c *Client) missing(ctx context.Context, cn *redis.Conn, prefix string) []s
 		if !redis.IsPermissionError(err) {
 			continue
 		}
-		p := patterns(prefix)
 		switch text := err.Error(); {
 		case strings.Contains(text, "channel"):
-			add(p[2])
+			add("&" + prefix + "*")
 		case strings.Contains(text, " key"):
-			if fmt.Sprint(r.args[1]) == prefix+"cookies:~check" {
-				add(p[0])
-			} else {
-				add(p[1])
-			}
+			add("~" + pattern(prefix, key(r.args)))
 		default:
 			add(r.name)
 		}
