@@ -65,6 +65,15 @@ func askHello(t *testing.T, p *world.Proxy, via world.Way) {
 	}
 }
 
+// mostlyH2 spares a busy machine a hundred handshakes at once. Its ways are of
+// one port: another is another login.
+func mostlyH2(i int) world.Way {
+	if i%10 == 0 {
+		return world.TunnelH1
+	}
+	return world.TunnelH2
+}
+
 // The session has expired, and a hundred clients find out through three
 // proxies. One login reaches the site, and nobody sees its form.
 func TestAHundredClientsAndARecipe(t *testing.T) {
@@ -73,7 +82,7 @@ func TestAHundredClientsAndARecipe(t *testing.T) {
 		site := loginsites.New(loginsites.Options{Latency: 50 * time.Millisecond})
 		proxies := three(t, site, true, locks)
 		for round := 1; round <= 2; round++ {
-			each(100, func(i int) { askHello(t, proxies[i%3], tlsWays[i%len(tlsWays)]) })
+			each(100, func(i int) { askHello(t, proxies[i%3], mostlyH2(i)) })
 			if site.Logins() != round || site.Attempts() != round {
 				t.Errorf("round %d: %d logins of %d tries reached the site", round, site.Logins(), site.Attempts())
 			}
@@ -89,7 +98,7 @@ func TestAHundredClientsSubmitTheForm(t *testing.T) {
 		proxies := three(t, site, false, locks)
 		token := formToken(t, proxies[0], world.TunnelH1)
 		each(100, func(i int) {
-			via := tlsWays[i%2] // of one port
+			via := mostlyH2(i)
 			if status, to, _ := ask(t, proxies[i%3], via, loginForm(t, via, loginsites.Password, token)); status != http.StatusSeeOther || to != "/account" {
 				t.Errorf("answered %d to %q", status, to)
 			}
@@ -97,7 +106,7 @@ func TestAHundredClientsSubmitTheForm(t *testing.T) {
 		if site.Logins() != 1 || site.Attempts() != 1 {
 			t.Errorf("%d logins of %d tries reached the site", site.Logins(), site.Attempts())
 		}
-		each(100, func(i int) { askHello(t, proxies[i%3], tlsWays[i%len(tlsWays)]) })
+		each(100, func(i int) { askHello(t, proxies[i%3], mostlyH2(i)) })
 	})
 }
 

@@ -50,6 +50,83 @@ func TestALoginPageDeletesNoLogin(t *testing.T) {
 	}
 }
 
+// A reply that shows a logged-out session, for once or for good, does not take
+// the session away.
+func TestALoggedOutReplyTakesNoLogin(t *testing.T) {
+	t.Parallel()
+	site := loginsites.New(loginsites.Options{})
+	w := loginWorld(t, site, loginRules(), func(o *world.Options) {
+		o.Handler = handler(func(rw http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/page/head", "/page/body":
+				http.SetCookie(rw, &http.Cookie{Name: "sid", Value: "anonymous", Path: "/"})
+				http.SetCookie(rw, &http.Cookie{Name: "state", Value: r.URL.Path[6:], Path: "/"})
+				if r.URL.Path == "/page/head" {
+					http.Redirect(rw, r, "/login", http.StatusFound)
+				} else {
+					rw.Header().Set("Content-Type", "text/html")
+					fmt.Fprint(rw, "Please sign in")
+				}
+			default:
+				site.ServeHTTP(rw, r)
+			}
+		})
+	})
+	submit(t, w.Proxy, world.TunnelH1, loginsites.Password)
+	for _, sign := range []string{"head", "body"} {
+		w.Get(t, world.TunnelH1, "/page/"+sign)
+		wantHello(t, w.Get(t, world.TunnelH1, "/account"))
+		jar, err := w.Store().Load(t.Context(), shopKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := ""
+		for _, c := range jar.Cookies() {
+			if c.Name == "state" {
+				state = c.Value
+			}
+		}
+		if state != sign {
+			t.Errorf("state is %q: what is no login's is not kept", state)
+		}
+	}
+}
+
+// The one that was overtaken answers before the one that overtook it. The
+// session is the later one's, which is alive.
+func TestAnOvertakenLoginSetsNothing(t *testing.T) {
+	t.Parallel()
+	via := world.TunnelH1
+	first, second := make(chan struct{}), make(chan struct{})
+	site := loginsites.New(loginsites.Options{Single: true, OnLogin: func(n int) {
+		if n == 1 {
+			<-first
+		} else {
+			<-second
+		}
+	}})
+	rules := loginRules()
+	rules.Wait = 200 * time.Millisecond
+	w := loginWorld(t, site, rules)
+	token := formToken(t, w.Proxy, via)
+	old, later := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(old)
+		post(t, w.Proxy, via, loginsites.Password, token)
+	}()
+	world.Eventually(t, "a login is under way", func() bool { return site.Logins() == 1 })
+	go func() {
+		defer close(later)
+		post(t, w.Proxy, via, loginsites.Password, token)
+	}()
+	world.Eventually(t, "it is overtaken", func() bool { return site.Logins() == 2 })
+	close(first)
+	<-old
+	close(second)
+	<-later
+	wantHello(t, w.Get(t, via, "/account"))
+}
+
 // Bodies that decide pass byte for byte, however they are packed.
 func TestPackedPagesAreLookedAt(t *testing.T) {
 	t.Parallel()
