@@ -28,13 +28,14 @@ end
 local lock = redis.call('GET', KEYS[1])
 if not lock then
   redis.call('SET', KEYS[1], holder, 'PX', life)
+  redis.call('HDEL', KEYS[2], 'guest', 'guest_ends')
 elseif string.sub(lock, 1, #mark) ~= mark then
   -- A worker of another program logs in, perhaps through us: one request may be
   -- its own. It may take the same value each time, so its lock is known by the
   -- end of its life, too.
   local left = redis.call('PTTL', KEYS[1])
   local ends = left < 0 and 0 or now + left
-  local seen = redis.call('HGET', KEYS[2], 'guest') == lock and math.abs(of(KEYS[2], 'guest_ends') - ends) < 50
+  local seen = redis.call('HGET', KEYS[2], 'guest') == lock and math.abs(of(KEYS[2], 'guest_ends') - ends) < 5
   if guest and not seen then
     redis.call('HSET', KEYS[2], 'guest', lock, 'guest_ends', string.format('%.0f', ends))
   elseif overdue == 0 or waited < overdue then
