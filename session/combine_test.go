@@ -94,3 +94,25 @@ func TestCombineMakesNothingNewer(t *testing.T) {
 		t.Errorf("the jar has version %d, want its own %d", got.Version(), own.jar.Version())
 	}
 }
+
+// What is taken in stays of the login that it comes from: of a later one, late
+// replies would be refused that are not late, and of none they would replace it.
+func TestCombineKeepsTheLogin(t *testing.T) {
+	t.Parallel()
+	old, own := newHistory(t), newHistory(t)
+	old.apply(Update{Base: Latest, Writer: ByLogin}, "sid=1")
+	old.apply(Update{Base: Latest, Writer: ByLogin}, "lang=en")
+	old.apply(Update{Base: Latest}, "sid=2") // the site has moved on; the login has not
+	own.clock = old.clock + int64(time.Minute/time.Microsecond)
+	own.apply(Update{Base: Latest}, "x=1")
+	now := own.clock
+	life := func(h *history) *Record {
+		return &Record{Jar: h.jar, Used: now, Ends: now + int64(time.Hour/time.Microsecond)}
+	}
+	got := life(own).Combine(life(old), nil, now).Jar
+	for _, want := range old.jar.Cookies() {
+		if have := cookieOf(got, want.Name); have == nil || have.Login != want.Login || have.Writer != want.Writer {
+			t.Errorf("%s came along as %+v, want %+v", want.Name, have, want)
+		}
+	}
+}
