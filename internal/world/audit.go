@@ -14,13 +14,13 @@ type auditLines struct{ records *Records }
 
 // Write takes one line.
 func (a auditLines) Write(line []byte) (int, error) {
-	var fields map[string]string
+	var fields map[string]any
 	if err := json.Unmarshal(bytes.TrimSpace(line), &fields); err != nil {
 		return 0, fmt.Errorf("%q is no line of the audit log: %w", line, err)
 	}
-	r := slog.NewRecord(time.Now(), slog.LevelInfo, fields["action"], 0)
+	r := slog.NewRecord(time.Now(), slog.LevelInfo, fmt.Sprint(fields["action"]), 0)
 	for name, value := range fields {
-		r.AddAttrs(slog.String(name, value))
+		r.AddAttrs(slog.String(name, fmt.Sprint(value)))
 	}
 	return len(line), a.records.Handle(context.Background(), r)
 }
