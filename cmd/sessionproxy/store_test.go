@@ -198,7 +198,7 @@ upstreams: {eu: {proxies: ["http://127.0.0.1:9"]}}
 	_, stop := serving(t, "--config", file)
 	for _, shared := range []struct{ what, key string }{
 		{"the pool of upstreams", "{session:proxy_pool:eu}:members"},
-		{"the keys that sign tokens", "access:keys"},
+		{"the keys that sign tokens", "session:access:keys"},
 	} {
 		redistest.Eventually(t, 10*time.Second, shared.what+" is in Redis", func() bool {
 			return fmt.Sprint(server.Do("EXISTS", shared.key)) == "1"
