@@ -49,6 +49,6 @@ func (p *progress) step() {
 // end takes the bar away.
 func (p *progress) end() {
 	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		fmt.Fprintf(p.w, "\r\x1b[K")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Source is where settings come from. A flag beats the environment, which
@@ -64,13 +65,16 @@ func load(s Source, text []byte) (*Config, error) {
 }
 
 // restarts are the keys that a running proxy cannot change.
-var restarts = []string{"listen", "admin", "ops", "state", "store", "ca"}
+var restarts = []string{"listen", "admin", "ops", "state", "store", "ca", "auth.keys"}
 
 // NeedsRestart returns the keys in which next differs from c and which take
 // effect at a restart only.
 func (c *Config) NeedsRestart(next *Config) []string {
-	was, will := reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem()
-	return slices.DeleteFunc(slices.Clone(restarts), func(name string) bool {
-		return reflect.DeepEqual(fieldOf(was, name).Interface(), fieldOf(will, name).Interface())
+	return slices.DeleteFunc(slices.Clone(restarts), func(path string) bool {
+		was, will := reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem()
+		for name := range strings.SplitSeq(path, ".") {
+			was, will = fieldOf(was, name), fieldOf(will, name)
+		}
+		return reflect.DeepEqual(was.Interface(), will.Interface())
 	})
 }

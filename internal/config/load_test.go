@@ -222,4 +222,10 @@ func TestNeedsRestart(t *testing.T) {
 			}
 		})
 	}
+	was := read(t, "/etc/shop", before)
+	will := *was
+	will.Auth.Keys = []string{"k.pem"}
+	if got := was.NeedsRestart(&will); !slices.Equal(got, []string{"auth.keys"}) {
+		t.Errorf("other keys that sign tokens: %q, want auth.keys", got)
+	}
 }
