@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
@@ -75,6 +76,48 @@ func TestServeOnRedis(t *testing.T) {
 	redistest.Eventually(t, 10*time.Second, "the store is back", func() bool { return get(t, "http://"+ops+"/readyz") == "ready" })
 	if stderr := stop(); !strings.Contains(stderr, "sessions live in Redis") || !strings.Contains(stderr, "values in clear") {
 		t.Errorf("its log does not say where sessions live: %s", stderr)
+	}
+}
+
+func TestProxiesOnOneRedisShareTheirUpstreams(t *testing.T) {
+	server := redistest.Single(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "shop.yaml")
+	text := `
+ca: {cert: ca/ca.pem, key: ca/ca.key}
+upstream: eu
+sites: [{name: shop, hosts: [shop.test]}]
+upstreams: {eu: {discover: true}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(dir, "ca")
+	if err := os.Mkdir(ca, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certs.Open(ca, nil); err != nil {
+		t.Fatal(err)
+	}
+	proxies := map[string]string{"a": freeAddr(t), "b": freeAddr(t)}
+	for name, admin := range proxies {
+		serving(t, "--config", file, "--state", filepath.Join(dir, name), "--store", server.URL(), "--admin", admin)
+	}
+	upstreams := func(proxy string, args ...string) string {
+		t.Helper()
+		code, stdout, stderr := sessionproxy(t.Context(), append([]string{"upstreams", "--admin", proxies[proxy], "--state", filepath.Join(dir, proxy)}, args...)...)
+		if code != 0 {
+			t.Fatalf("%s: %s", args, stderr)
+		}
+		return stdout
+	}
+	upstreams("a", "add", "http://ana:hunter2@10.0.0.1:3128")
+	if list := upstreams("b", "list"); !strings.Contains(list, "http://10.0.0.1:3128") || strings.Contains(list, "hunter2") {
+		t.Errorf("the other proxy lists\n%s", list)
+	}
+	upstreams("b", "rm", "10.0.0.1:3128")
+	if list := upstreams("a", "list"); strings.Contains(list, "10.0.0.1") {
+		t.Errorf("the first lists yet\n%s", list)
 	}
 }
 
