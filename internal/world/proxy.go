@@ -117,6 +117,7 @@ func (p *Proxy) Abort() {
 		cancel()
 		_ = p.Shutdown(ctx) // says that it was hurried
 		p.serve.Wait()
+		_ = p.audit.Close() // nobody reads it
 	})
 }
 
