@@ -135,10 +135,11 @@ func (u *Upstream) keep(c net.Conn) bool {
 }
 
 func (u *Upstream) end(c net.Conn) {
-	c.Close()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	delete(u.peers, c.LocalAddr().String()) // before another has the port
 	delete(u.conns, c)
+	c.Close()
 }
 
 // Kill ends the upstream in the middle of whatever it does.
@@ -146,6 +147,7 @@ func (u *Upstream) Kill() {
 	u.mu.Lock()
 	ln := u.ln
 	u.ln = nil
+	clear(u.peers)
 	for c := range u.conns {
 		c.Close()
 	}
