@@ -38,7 +38,7 @@ func TestTheSessionInREADMEIsReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := start(t, "demo")
-	session := strings.NewReplacer("/tmp/sessionproxy-demo-…/ca.pem", caOf(t, i), "127.0.0.1:8080", i.proxy).
+	session := strings.NewReplacer("/tmp/sessionproxy-demo-…/ca.pem", caOf(t, i), "127.0.0.1:8080", i.proxy, "127.0.0.1:8082", i.ops).
 		Replace(string(find(t, readme, "(?s)```console\n(.*?)```")))
 	var script, want strings.Builder
 	for line := range strings.Lines(session) {
