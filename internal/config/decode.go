@@ -126,6 +126,8 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	}
 	name := entry(path, k)
 	switch {
+	case isScalar(v) && isMapping(n):
+		d.add(at, path, name+" is one value", "quote it: within { } and [ ] a colon or a brace makes a mapping of it")
 	case isScalar(v):
 		d.add(at, path, name+" is one value", "write it as "+k.form)
 	case v.Kind() == reflect.Slice && isStruct(v.Type().Elem()) && !isMapping(n):
@@ -136,7 +138,7 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 		d.add(at, path, name+" is a mapping", "write it as "+k.form)
 	default:
 		remedy := "its keys are " + strings.Join(names(k.path), ", ")
-		if strings.HasSuffix(k.path, "[]") {
+		if k.path != "" {
 			remedy = "write it as " + smallest(k.path) + "; " + remedy
 		}
 		d.add(at, path, name+" is a mapping", remedy)
@@ -180,13 +182,17 @@ func example(k key) string {
 	return "[" + smallest(k.path+"[]") + "]"
 }
 
-// smallest is a mapping of what has no default under a generic path.
+// smallest is a mapping of what has no default under a generic path, and of the
+// first key where all have one.
 func smallest(under string) string {
 	var needed []string
 	for _, name := range names(under) {
 		if k := describe(join(under, name)); k.def == required {
 			needed = append(needed, name+": "+k.form)
 		}
+	}
+	if first := names(under)[0]; len(needed) == 0 {
+		needed = []string{first + ": " + describe(join(under, first)).form}
 	}
 	return "{" + strings.Join(needed, ", ") + "}"
 }

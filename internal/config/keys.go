@@ -143,7 +143,7 @@ var keys = []key{
 	{"sites[].affinity", "worker | client | session", "", "Who owns a lease: each worker of a client has an upstream of its own, or the client with all its workers, or all who use a session. The default is `session` for a site with `login`, since sites look at where a session comes from, else `worker`."},
 
 	{"upstreams", "{NAME: POOL}", "{}", "Pools of upstream proxies, by name. Each owner leases one upstream of its pool, and all its traffic leaves by that. Names hold `A-Z a-z 0-9 _ -`."},
-	{"upstreams[].proxies", "LIST", "[]", "The upstreams: `http://`, `https://` and `socks5://` URLs with user name and password, percent-encoded, or mappings. They look up the names of targets. A pool without any has `discover`."},
+	{"upstreams[].proxies", "[URL]", "[]", "The upstreams: `http://`, `https://` and `socks5://` URLs with user name and password, percent-encoded, or mappings. They look up the names of targets. A pool without any has `discover`."},
 	{"upstreams[].proxies[].url", "URL", required, "Where the upstream is."},
 	{"upstreams[].proxies[].username", "TEXT", "", "Its user name, as it is."},
 	{"upstreams[].proxies[].password", "PASSWORD", "", "Its password, as it is. Better `${NAME}` or `${file:PATH}` than the password itself."},
@@ -203,7 +203,8 @@ func notYet(path, value string) (message, remedy string) {
 
 // holdsSecret says whether a value at the generic path may be a secret. A
 // header field may be one that clients must not hold, a check may ask with a
-// key, and a store's URL may hold a password, in its place or out of it.
+// key, and a store's URL may hold a password, in its place or out of it. So may
+// an upstream's that stands where the name of its pool belongs.
 func holdsSecret(path, value string) bool {
 	switch path {
 	case "clients[].password", "auth.operators[].password", "sites[].headers", "captchaai.key",
@@ -212,11 +213,14 @@ func holdsSecret(path, value string) bool {
 		"upstreams[].proxies[]", "upstreams[].proxies[].url", "upstreams[].proxies[].username", "upstreams[].proxies[].password",
 		"upstreams[].check.url", "store.password", "store.sentinel_password", "store.encryption":
 		return true
-	case "store", "store.url", "captchaai.url":
+	case "store", "store.url", "captchaai.url", "upstream", "sites[].upstream":
 		return strings.ContainsAny(value, ":/@")
 	}
-	return false
+	return userInfo.MatchString(value)
 }
+
+// userInfo is in a URL with a password, whatever key it was given to.
+var userInfo = regexp.MustCompile(`//[^/]*@`)
 
 // fromOutside says whether the value at the generic path never stands in the
 // file itself: what logs in to a site is worth more than the sessions here.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,10 @@ func (d *decoder) text(n ast.Node, path string, k key) (string, bool) {
 		d.add(placeOf(n), path, "the "+name+" itself stands here", fmt.Sprintf(`keep it out of this file: write %s: "${NAME}", or %[1]s: "${file:PATH}"`, name))
 		return "", false
 	}
+	if holdsSecret(k.path, text) && shellVariable.MatchString(text) {
+		d.add(placeOf(n), path, "a variable without braces is taken as it is written", `write "${NAME}"; where it is the value itself, put that into a variable or a file`)
+		return "", false
+	}
 	text, message, remedy := d.expand(text)
 	if message != "" {
 		d.add(placeOf(n), path, message, remedy)
@@ -36,6 +41,9 @@ func (d *decoder) text(n ast.Node, path string, k key) (string, bool) {
 	}
 	return text, true
 }
+
+// shellVariable is what a shell would replace, and this file would not.
+var shellVariable = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
 
 // scalarText returns a scalar as it stands in the file: an unquoted 007 is a
 // name like any other.

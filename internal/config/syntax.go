@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -25,6 +26,8 @@ func (s *source) notYAML(err error, r *report) {
 	switch {
 	case s.bareVariable(at.line):
 		remedy = `within { } and [ ] a ${NAME} must be quoted: "${NAME}"`
+	case loneStar.MatchString(s.line(at.line)):
+		remedy = "quote a value that begins with *"
 	case strings.Contains(what, "must be specified"), strings.Contains(what, "end token"):
 		remedy = "close the { or [ that is open here, or on a line above"
 	case strings.Contains(what, "\t"):
@@ -40,6 +43,9 @@ func (s *source) notYAML(err error, r *report) {
 	}
 	r.add(at, "", message, remedy)
 }
+
+// loneStar is a * in a list that is no alias, for want of a name.
+var loneStar = regexp.MustCompile(`[\[,]\s*\*\s*[\],]`)
 
 // secondColon is what the parser says of "a: b: c", in one line or in two, and
 // places at b.

@@ -101,7 +101,11 @@ func (j *judge) upstreams() {
 }
 
 func (j *judge) leavesBy(at, name string, known map[string]bool) {
-	if !known[name] && j.ok("upstreams") {
+	switch {
+	case known[name] || !j.ok("upstreams"):
+	case len(known) == 1: // direct
+		j.at(at, "no pool has this name", "declare one, upstreams: {NAME: {proxies: [URL]}}, and write its name here")
+	default:
 		j.at(at, "no pool has this name", j.oneOf(name, known))
 	}
 }

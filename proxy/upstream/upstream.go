@@ -33,6 +33,8 @@ var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "10
 func Parse(raw string) (Upstream, error) {
 	u, err := url.Parse(raw)
 	switch {
+	case !strings.Contains(raw, "://"):
+		return Upstream{}, errors.New("the URL begins with http://, https:// or socks5://")
 	case err != nil:
 		return Upstream{}, errors.New("this is no URL; write %, @, : and / in a user name or password as %25, %40, %3A and %2F")
 	case u.Scheme == "socks5h":
