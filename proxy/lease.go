@@ -192,7 +192,7 @@ func noLease(ctx context.Context, pool string, err error) *refusal {
 var whyNone = map[upstream.Why]string{
 	upstream.Empty:    "it has none",
 	upstream.Resting:  "those that are free rest after failures",
-	upstream.Full:     "all are leased",
+	upstream.Full:     "all that are in order are leased",
 	upstream.Settling: "the store was away, and leases that it may not know run out first",
 }
 

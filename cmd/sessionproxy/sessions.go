@@ -177,7 +177,7 @@ func loginWords(l admin.LoginState) string {
 const loginLimit = 3 * time.Minute
 
 func showLogin(w io.Writer, l admin.SessionLoggedIn) error {
-	rows := [][]string{{"STEP", "STATUS", "TOOK", "REDIRECTS-TO", "TIME"}}
+	rows := [][]string{{"STEP", "STATUS", "TAKEN", "REDIRECTS-TO", "TIME"}}
 	for _, s := range l.Steps {
 		status, took, redirect := "-", "-", "-"
 		if s.Status > 0 {
