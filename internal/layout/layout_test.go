@@ -1,5 +1,5 @@
 // Package layout_test keeps the shape of the repository: which package may
-// know which, and that each says what it is for.
+// know which, that each says what it is for, and that pages lead to each other.
 package layout_test
 
 import (
