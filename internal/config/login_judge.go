@@ -18,6 +18,7 @@ var (
 	takeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	pathGlob = regexp.MustCompile(`^[/*][^\x00-\x20\x7f?#]*$`)
 	wideGlob = regexp.MustCompile(`^[^\x00-\x20\x7f]+$`)
+	fullURL  = regexp.MustCompile(`^(\*|http)`) // a glob that one can match
 )
 
 // login judges how a site's login is known.
@@ -85,8 +86,12 @@ func (j *judge) signs(at string, s *Site) {
 				j.at(fmt.Sprintf("%s.status[%d]", side.at, n), "this is no status of a reply", "a status is 200 to 599")
 			}
 		}
-		if side.Redirect != "" && !wideGlob.MatchString(side.Redirect) {
+		switch {
+		case side.Redirect == "":
+		case !wideGlob.MatchString(side.Redirect):
 			j.at(side.at+".redirect", "no URL matches this", "a URL holds no spaces; * stands for any run of characters")
+		case !fullURL.MatchString(side.Redirect):
+			j.at(side.at+".redirect", "no URL in full matches this", fmt.Sprintf(`write "*%s", or the URL with its https://`, side.Redirect))
 		}
 		if side.Cookie != "" && !cookieGlob.MatchString(side.Cookie) {
 			j.at(side.at+".cookie", "this is no cookie's name", "a name holds no = and no semicolon")
