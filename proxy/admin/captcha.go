@@ -170,7 +170,11 @@ func (s *server) sitekey(w http.ResponseWriter, r *http.Request, sitekey, action
 	}
 	key := captcha.Key{Site: site.Key, SiteKey: sitekey, Action: action}
 	if sitekey == "" {
-		if len(site.Captcha) != 1 {
+		if len(site.Captcha) == 0 {
+			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf("The site %q declares no captcha.", site.Name)}.write(w)
+			return site, key, false
+		}
+		if len(site.Captcha) > 1 {
 			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf(
 				"Say which sitekey is meant: the site %q declares %d.", site.Name, len(site.Captcha))}.write(w)
 			return site, key, false
