@@ -110,6 +110,7 @@ Try this in another terminal:
   # Another session is not logged in. The proxy's user name selects it.
   https_proxy=%[5]s curl -s https://shop.test/api/me
 
-"sessionproxy run%[6]s -- CMD" runs any program behind the proxy. Log lines follow. Ctrl-C ends the demo.
+"sessionproxy run%[6]s -- CMD" runs any program behind the proxy, and
+"sessionproxy sessions list%[6]s" shows who is logged in. Log lines follow. Ctrl-C ends the demo.
 
 `
