@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"internal/trust":      {},
 	"internal/clientenv":  {"internal/trust", "internal/config", "proxy/admin", "session"},
 	"internal/shop":       {},
+	"internal/spool":      {},
 	"internal/loginsites": {},
 	"internal/redistest":  {},
 	"internal/bench":      {},
