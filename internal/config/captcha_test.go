@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 )
@@ -51,5 +52,34 @@ func TestTheKeyIsKnownByItsVariable(t *testing.T) {
 	_, err := load(Source{File: "shop.yaml", LookupEnv: lookup(map[string]string{"CAPTCHAAI_API_KEY": "hunter2"})}, []byte(shop))
 	if err == nil || !strings.HasPrefix(err.Error(), "CAPTCHAAI_API_KEY: ") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("%v, want a fault of the variable that does not hold it", err)
+	}
+}
+
+func TestARuleSaysWhichFormsAndHow(t *testing.T) {
+	t.Parallel()
+	c := read(t, "", `
+sites:
+  - name: shop
+    hosts: [shop.test]
+    captcha:
+      - {type: auto}
+      - {type: recaptcha_v2, path: "/login*", field: $.captcha, when: missing, prefetch: none, max_wait: 40s, on_failure: forward}
+      - {type: turnstile, method: GET, solver: static, token: XXXX.DUMMY.TOKEN.XXXX}
+      - {type: turnstile, path: /a, sitekey: k1}
+      - {type: turnstile, path: /b, sitekey: k1}
+`)
+	rules := c.Sites[0].Captcha
+	if want := (Captcha{Type: "auto", Method: "POST", When: WhenEmpty, Solver: SolverCaptchaAI, Prefetch: PrefetchPage, Budget: CaptchaBudget{20}, OnFailure: Reject}); rules[0] != want {
+		t.Errorf("the defaults are %+v, want %+v", rules[0], want)
+	}
+	if want := (Captcha{Type: "recaptcha_v2", Method: "POST", Path: "/login*", Field: "$.captcha", When: WhenMissing, Solver: SolverCaptchaAI,
+		Prefetch: PrefetchNone, Budget: CaptchaBudget{20}, MaxWait: 40 * time.Second, OnFailure: Forward}); rules[1] != want {
+		t.Errorf("%+v, want %+v", rules[1], want)
+	}
+	if a := rules[2].Ask(c.Sites[0]); rules[2].Method != "GET" || a.Static != "XXXX.DUMMY.TOKEN.XXXX" {
+		t.Errorf("%+v asks for %+v, want the constant", rules[2], a)
+	}
+	if w := c.Sites[0].Widgets(); len(w) != 1 || w[0].SiteKey != "k1" {
+		t.Errorf("widgets %+v, want the one that is named", w)
 	}
 }

@@ -210,15 +210,65 @@ type CaptchaAI struct {
 	Threads int    `yaml:"threads"` // 0: those of the plan
 }
 
-// Captcha is one widget of a site.
+// Captcha is a rule by which forms of a site get a token, and the widget that
+// the token is for.
 type Captcha struct {
-	Type    string        `yaml:"type"` // a captcha.Type
-	SiteKey string        `yaml:"sitekey"`
-	Action  string        `yaml:"action"`
-	Page    string        `yaml:"page"`
-	Pool    int           `yaml:"pool"` // tokens kept ready
-	Budget  CaptchaBudget `yaml:"budget"`
+	Type      string        `yaml:"type"`   // a captcha.Type, or [CaptchaAuto]
+	Method    string        `yaml:"method"` // of the form's request
+	Path      string        `yaml:"path"`   // of it: a glob, without the query; "" any
+	SiteKey   string        `yaml:"sitekey"`
+	Action    string        `yaml:"action"`
+	Page      string        `yaml:"page"`
+	Field     string        `yaml:"field"` // "" the widget's own
+	When      When          `yaml:"when"`
+	Solver    Solver        `yaml:"solver"`
+	Token     string        `yaml:"token"` // of [SolverStatic]
+	Prefetch  Prefetch      `yaml:"prefetch"`
+	Pool      int           `yaml:"pool"` // tokens kept ready
+	Budget    CaptchaBudget `yaml:"budget"`
+	MaxWait   time.Duration `yaml:"max_wait"` // 0: auto
+	OnFailure OnFailure     `yaml:"on_failure"`
 }
+
+// CaptchaAuto is the type of a rule for whatever widgets the site's pages show.
+const CaptchaAuto = "auto"
+
+// When says which state of its field has a form filled.
+type When string
+
+// The values of When.
+const (
+	WhenEmpty   When = "empty"   // the field is there, and empty
+	WhenMissing When = "missing" // it is not there, or empty
+	WhenAlways  When = "always"  // whatever it holds
+)
+
+// Solver says who solves a widget.
+type Solver string
+
+// The values of Solver.
+const (
+	SolverCaptchaAI Solver = "captchaai"
+	SolverStatic    Solver = "static" // nobody: the token is a constant
+)
+
+// Prefetch says when a solve begins before its form comes.
+type Prefetch string
+
+// The values of Prefetch.
+const (
+	PrefetchPage Prefetch = "page" // when a client is shown the page
+	PrefetchNone Prefetch = "none"
+)
+
+// OnFailure says what becomes of a form that no token was got for.
+type OnFailure string
+
+// The values of OnFailure.
+const (
+	Reject  OnFailure = "reject"  // 503
+	Forward OnFailure = "forward" // it goes on as it came
+)
 
 // CaptchaBudget bounds what a site's solves may cost.
 type CaptchaBudget struct {
@@ -227,7 +277,20 @@ type CaptchaBudget struct {
 
 // Ask is what a token for the widget may cost, and how many are kept ready.
 func (c Captcha) Ask(site Site) captcha.Ask {
-	return captcha.Ask{Task: c.Task(site), PerHour: c.Budget.PerHour, Stock: c.Pool}
+	return captcha.Ask{Task: c.Task(site), PerHour: c.Budget.PerHour, Stock: c.Pool, MaxWait: c.MaxWait, Static: c.Token}
+}
+
+// Widgets are the site's rules that name a widget to be solved, one for each.
+func (s Site) Widgets() []Captcha {
+	var all []Captcha
+	seen := map[captcha.Key]bool{}
+	for _, c := range s.Captcha {
+		if key := c.Task(s).Key(); c.SiteKey != "" && c.Solver != SolverStatic && !seen[key] {
+			seen[key] = true
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // Task is the widget as package captcha has it.

@@ -26,7 +26,7 @@ var sections = []struct{ path, title, intro string }{
 	{"sites[]", "`sites`: whose sessions are shared", "A list. No two sites share a name, a key or a pattern."},
 	{"sites[].origin", "`sites[].origin`: the site's servers", "How they are reached and verified."},
 	{"sites[].cookies", "`sites[].cookies`: what is shared", "Which cookies belong to the session, and for how long."},
-	{"sites[].captcha[]", "`sites[].captcha`: widgets that tokens are solved for", "A list; each entry is one widget. This release keeps tokens ready, and solves them by `sessionproxy captcha warm`; it does not fill forms yet."},
+	{"sites[].captcha[]", "`sites[].captcha`: forms that get a token", "A list; each entry is one rule. [captcha.md](captcha.md) has it in words."},
 	{"captchaai", "`captchaai`: who solves", "An account at CaptchaAI. Its threads are shared by all proxies."},
 	{"upstreams[]", "`upstreams`: proxies to leave by", "A mapping; each entry is one pool."},
 	{"sites[].login", "`sites[].login`: one logs in for all", "May be left out. [login.md](login.md) has it in words, and a block for each of some frameworks."},

@@ -128,13 +128,22 @@ var keys = []key{
 	{"sites[].login.accounts[].password", "PASSWORD", required, "`${NAME}` or `${file:PATH}`: a password itself is refused here."},
 	{"sites[].login.accounts[].totp", "SECRET", "", "The secret of one-time codes (RFC 6238), in base32, as `${NAME}` or `${file:PATH}`."},
 
-	{"sites[].captcha", "LIST", "[]", "Widgets of the site that tokens can be had for, by `captcha warm`, or kept ready. It needs `captchaai.key`, but for sitekeys that are published for tests."},
-	{"sites[].captcha[].type", "TYPE", required, "`recaptcha_v2`, `recaptcha_v2_invisible`, `recaptcha_v3`, each of them with `_enterprise` after it, or `turnstile`."},
-	{"sites[].captcha[].sitekey", "SITEKEY", required, "The widget's key, as the page has it in `data-sitekey`, or in `api.js?render=`."},
-	{"sites[].captcha[].action", "ACTION", "", "What the page executes the widget for. reCAPTCHA v3 needs it, Turnstile may have it."},
-	{"sites[].captcha[].page", "URL", required, "The page that shows the widget. Where it is in a frame, the frame's own URL."},
+	{"sites[].captcha", "LIST", "[]", "Which forms get a token, and for which widget. The first rule that is for a form and a field counts. It needs `captchaai.key`, but for `solver: static`, for sitekeys that are published for tests, and where others push tokens."},
+	{"sites[].captcha[].type", "TYPE", required, "`recaptcha_v2`, `recaptcha_v2_invisible`, `recaptcha_v3`, each of them with `_enterprise` after it, `turnstile`, or `auto`: whatever widgets the site's pages show. `auto` fills forms that come from a page (`Referer`) on which a widget was seen."},
+	{"sites[].captcha[].method", "METHOD", "POST", "Of the form's request. With `GET` the field is looked for in the query."},
+	{"sites[].captcha[].path", "GLOB", "", "Of the form's request, without the query. Without it the rule is for all."},
+	{"sites[].captcha[].sitekey", "SITEKEY", "", "The widget's key, as the page has it in `data-sitekey`, or in `api.js?render=`. Without it the proxy learns it from the pages that it relays."},
+	{"sites[].captcha[].action", "ACTION", "", "What the page executes the widget for. reCAPTCHA v3 needs it, Turnstile may have it. It is learned with the sitekey."},
+	{"sites[].captcha[].page", "URL", "", "The page that shows the widget. Where it is in a frame, the frame's own URL. Without it: the form's `Referer`, else the page on which the widget was seen."},
+	{"sites[].captcha[].field", "FIELD", "", "The field that takes the token: a name, or a path in JSON such as `$.captcha.token`. Without it: that of the widget."},
+	{"sites[].captcha[].when", "empty | missing | always", "empty", "`empty`: the field is there and empty. `missing`: it is empty, or not there and added. `always`: whatever it holds."},
+	{"sites[].captcha[].solver", "captchaai | static", "captchaai", "`static`: nothing is solved, and the token is a constant; for sites in test mode."},
+	{"sites[].captcha[].token", "TOKEN", "", "The constant of `static`."},
+	{"sites[].captcha[].prefetch", "page | none", "page", "`page`: begin to solve when a client is shown the page, if the sitekey was needed within the hour, one at a time."},
 	{"sites[].captcha[].pool", "N", "0", "So many tokens are kept ready while the sitekey was asked for within the hour. A token lives 90 s, of Turnstile 240 s, and what is not used by then is solved anew: each is paid for."},
 	{"sites[].captcha[].budget.per_hour", "N", "20", "So many solves an hour may be made for the site, by all proxies together."},
+	{"sites[].captcha[].max_wait", "DURATION | auto", "auto", "How long a form waits for its token. `auto`: 25 s for a request with Fetch metadata, since browser drivers give up at 30 s, else 90 s. The solve goes on, and its token is for the next form."},
+	{"sites[].captcha[].on_failure", "reject | forward", "reject", "What becomes of a form without a token: 503 `captcha_failed`, or it goes on as it came."},
 
 	{"captchaai.key", "KEY", "", "The key of an account at CaptchaAI, or at a service that speaks as it does. Without one nothing is solved. Better `${CAPTCHAAI_API_KEY}` than the key itself; that variable is understood without being named, too."},
 	{"captchaai.url", "URL", "https://ocr.captchaai.com", "Where the service is. Off loopback by https, since each call holds the key."},
@@ -175,15 +184,6 @@ var later = []struct {
 	{path: "tls.acme"},
 	{path: "tls.acme_ca"},
 	{path: "tls.http"},
-	{path: "sites[].captcha[].type", value: regexp.MustCompile(`^auto$`), what: "the type auto", instead: "name the widget's type, sitekey and page"},
-	{path: "sites[].captcha[].method"},
-	{path: "sites[].captcha[].path"},
-	{path: "sites[].captcha[].field"},
-	{path: "sites[].captcha[].when"},
-	{path: "sites[].captcha[].solver"},
-	{path: "sites[].captcha[].prefetch"},
-	{path: "sites[].captcha[].max_wait"},
-	{path: "sites[].captcha[].on_failure"},
 }
 
 // notYet says why the key at a generic path, or its value, is refused. The
@@ -207,7 +207,7 @@ func notYet(path, value string) (message, remedy string) {
 // an upstream's that stands where the name of its pool belongs.
 func holdsSecret(path, value string) bool {
 	switch path {
-	case "clients[].password", "auth.operators[].password", "sites[].headers", "captchaai.key",
+	case "clients[].password", "auth.operators[].password", "sites[].headers", "captchaai.key", "sites[].captcha[].token",
 		"sites[].login.accounts[].password", "sites[].login.accounts[].totp",
 		"sites[].login.recipe[].form", "sites[].login.recipe[].json", "sites[].login.recipe[].headers",
 		"upstreams[].proxies[]", "upstreams[].proxies[].url", "upstreams[].proxies[].username", "upstreams[].proxies[].password",

@@ -44,7 +44,7 @@ func (s *server) listTokens(w http.ResponseWriter, r *http.Request) {
 	}
 	list := Tokens{site.Name, spent, []TokenList{}}
 	declared := map[captcha.Key]string{}
-	for _, c := range site.Captcha {
+	for _, c := range site.Widgets() {
 		declared[c.Task(site).Key()] = c.Type
 	}
 	for _, t := range all {
@@ -131,7 +131,7 @@ func (s *server) warmTokens(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusUnprocessableEntity, "tokens", fmt.Sprintf("Ask for 1 to %d tokens.", maxWarm)}.write(w)
 		return
 	}
-	for _, c := range site.Captcha {
+	for _, c := range site.Widgets() {
 		if c.Task(site).Key() != key {
 			continue
 		}
@@ -170,16 +170,17 @@ func (s *server) sitekey(w http.ResponseWriter, r *http.Request, sitekey, action
 	}
 	key := captcha.Key{Site: site.Key, SiteKey: sitekey, Action: action}
 	if sitekey == "" {
-		if len(site.Captcha) == 0 {
-			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf("The site %q declares no captcha.", site.Name)}.write(w)
+		widgets := site.Widgets()
+		if len(widgets) == 0 {
+			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf("The site %q declares no sitekey.", site.Name)}.write(w)
 			return site, key, false
 		}
-		if len(site.Captcha) > 1 {
+		if len(widgets) > 1 {
 			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf(
-				"Say which sitekey is meant: the site %q declares %d.", site.Name, len(site.Captcha))}.write(w)
+				"Say which sitekey is meant: the site %q declares %d.", site.Name, len(widgets))}.write(w)
 			return site, key, false
 		}
-		key = site.Captcha[0].Task(site).Key()
+		key = widgets[0].Task(site).Key()
 	}
 	if err := key.Check(); err != nil {
 		problem{http.StatusUnprocessableEntity, "sitekey", sentence(err)}.write(w)
