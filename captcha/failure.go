@@ -25,9 +25,9 @@ var (
 	errTooOld  = &Failure{"too_old", "the service took so long that the token is too old to be sent"}
 )
 
-// outcomeOf is the word that metrics have for an error. Words come from short
-// lists: see [Solver].
-func outcomeOf(err error) string {
+// OutcomeOf is the word that metrics have for an error: "solved" for none. Words
+// come from short lists: see [Solver].
+func OutcomeOf(err error) string {
 	var named interface{ Outcome() string }
 	switch {
 	case err == nil:

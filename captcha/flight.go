@@ -78,7 +78,7 @@ func (f *flight) fly(ctx context.Context) {
 	if err == nil && !time.Now().Before(t.Expires) {
 		err = errTooOld
 	}
-	s := Solve{Key: f.key, Type: f.ask.Type, Purpose: f.purpose, Took: time.Since(began), Outcome: outcomeOf(err), Err: err}
+	s := Solve{Key: f.key, Type: f.ask.Type, Purpose: f.purpose, Took: time.Since(began), Outcome: OutcomeOf(err), Err: err}
 	served, off := f.land(t, err, &s)
 	if off {
 		return

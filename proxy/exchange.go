@@ -61,7 +61,8 @@ type exchange struct {
 	relogged  bool           // sent again, after a login of the proxy's own
 	shared    bool           // answered with another's login
 
-	upload *upload // the request's body; nil where it has none
+	upload *upload   // the request's body; nil where it has none
+	form   *heldForm // the same, where it may need a captcha token; else nil
 	relay  relay
 	trace  httptrace.ClientTrace
 
@@ -103,6 +104,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *ide
 	x.relay.x, x.relay.ResponseWriter = x, w
 	x.expects = m != modeH2 && len(r.Header["Expect"]) > 0
 	defer x.release()
+	defer x.releaseForm()
 	defer x.record()
 	defer x.contain(w, r)
 	defer x.endTurn(login.Result{Why: "it got no answer"})
@@ -167,7 +169,10 @@ func (x *exchange) enter(r *http.Request) *http.Response {
 	if x.inUse() {
 		x.p.uses.note(x.key, x.id, x.start)
 	}
-	return x.enterLogin(r)
+	if resp := x.enterLogin(r); resp != nil {
+		return resp
+	}
+	return x.fillForm(r)
 }
 
 // refuse ends the exchange with an answer of our own.

@@ -25,6 +25,7 @@ type metrics struct {
 	leaseWait        prometheus.Histogram
 	upstreamFailures *prometheus.CounterVec
 	egress           *prometheus.CounterVec
+	fills            *prometheus.CounterVec
 	authFailures     *prometheus.CounterVec
 	none             *siteCounts // of exchanges outside any site
 }
@@ -62,11 +63,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sessionproxy_upstream_failures_total", Help: "Failures at upstreams, by reason."}, []string{"pool", "reason"}),
 		egress: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_egress_total", Help: "Connections that the egress rules did not let pass, by kind of address, or only reported."}, []string{"kind", "outcome"}),
+		fills: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sessionproxy_captcha_fills_total", Help: "Fields of forms that needed a captcha token, by where it came from and what came of it (filled, or why not)."}, []string{"site", "type", "source", "outcome"}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_auth_failures_total", Help: "Credentials of clients that were refused, by reason."}, []string{"reason"}),
 	}
 	reg.MustRegister(m.exchanges, m.seconds, m.overhead, m.injected, m.captured, m.logins, m.storeErrors,
-		m.leaseWait, m.upstreamFailures, m.egress, m.authFailures)
+		m.leaseWait, m.upstreamFailures, m.egress, m.authFailures, m.fills)
 	m.none = m.site("")
 	return m
 }
@@ -161,4 +164,9 @@ func (c leaseCollector) Collect(to chan<- prometheus.Metric) {
 			gauge("resting", u.Resting)
 		}
 	}
+}
+
+// fill counts a field of a form that needed a captcha token.
+func (c *siteCounts) fill(kind, source, outcome string) {
+	c.m.fills.WithLabelValues(c.name, kind, source, outcome).Inc()
 }

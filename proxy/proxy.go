@@ -15,8 +15,11 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
+	"github.com/sessionproxy/sessionproxy/captcha/sightings"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
+	"github.com/sessionproxy/sessionproxy/internal/spool"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
@@ -44,6 +47,8 @@ type Options struct {
 	Metrics  prometheus.Registerer
 	Timeouts Timeouts
 	Leases   upstream.Ledger // nil: leases are this process's alone
+	Tokens   *captcha.Pool   // for forms
+	Spool    *spool.Spool    // for forms that wait for a token
 
 	// StoreUp says whether the session store is there, where requests of
 	// declared sites may not go on without it. nil: they may.
@@ -76,6 +81,10 @@ type Proxy struct {
 	alerts     *alerts
 	audit      *audit.Log
 	access     *access.Authority
+	tokens     *captcha.Pool
+	spool      *spool.Spool
+	seen       sightings.Sightings
+	prefetches sync.WaitGroup
 	workers    workers
 	audited    *memory // what it has a line of
 	ids        ids
@@ -114,6 +123,8 @@ func New(o Options) (*Proxy, error) {
 		alerts:     newAlerts(o.Log),
 		audit:      o.Audit,
 		access:     o.Access,
+		tokens:     o.Tokens,
+		spool:      o.Spool,
 		workers:    workers{all: map[workerName]*worker{}},
 		audited:    newMemory(),
 		ids:        newIDs(),
@@ -241,6 +252,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.conns.close()
 	p.innerDone.Wait()
 	p.recipes.close()
+	p.prefetches.Wait()
 	p.upstreams.Close(ctx)
 	p.pool.close()
 	p.alerts.close()

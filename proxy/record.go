@@ -73,6 +73,9 @@ func (x *exchange) record() {
 	if x.ref != nil {
 		attrs = append(attrs, slog.String("refused", x.ref.code))
 	}
+	if x.form != nil && len(x.form.fills) > 0 {
+		attrs = append(attrs, slog.String("captcha", x.describeFills()))
+	}
 	if x.cors != "" {
 		attrs = append(attrs, slog.String("cors", x.cors))
 	}

@@ -37,6 +37,7 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 	if ref != nil {
 		return x.refuse(r, ref), nil
 	}
+	x.learn(r, resp)
 	x.upgrade = ""
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.upgrade = upgradeOf(resp.Header)
@@ -52,6 +53,9 @@ func (x *exchange) tries(r *http.Request) (resp *http.Response, ref *refusal) {
 	var failed error
 	for try := 1; ; try++ {
 		if ref := x.lease(failed); ref != nil {
+			return nil, ref
+		}
+		if ref := x.place(r); ref != nil { // what has been spent, or grown old
 			return nil, ref
 		}
 		x.inject(r)
@@ -110,6 +114,7 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	x.forwarded = forwards(x.exit, origin, x.target, x.upgrade != "")
 	t := x.p.pool.get(transportKey{origin: origin, exit: x.exit, forward: x.forwarded, h2: x.mode == modeH2}, x.target)
 	x.sent = time.Now()
+	x.form.sent()
 	defer x.relay.noMore1xx()
 	if x.upload == nil {
 		return t.RoundTrip(r)

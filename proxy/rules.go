@@ -40,6 +40,7 @@ type site struct {
 	life   session.Life
 	origin *origin
 	login  *login.Rules   // nil: none is declared
+	forms  []formRule     // by which forms get captcha tokens
 	pool   *upstream.Pool // nil: directly
 	counts *siteCounts
 }
@@ -81,6 +82,7 @@ func compile(c *config.Config, old *rules, m *metrics) (*rules, error) {
 			policy: session.NewPolicy(cs.Cookies.Share, cs.Cookies.Private, cs.Cookies.Precedence == config.ClientWins),
 			life:   session.Life{Idle: cs.Cookies.TTL, Max: cs.Cookies.MaxAge},
 			counts: m.site(cs.Name),
+			forms:  formRules(cs),
 		}
 		if cs.Login != nil {
 			s.login = login.New(cs.Login, cs.Key)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/unpack"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -31,8 +32,8 @@ func (x *exchange) judge(r *http.Request, resp *http.Response) login.Judgment {
 		return j
 	}
 	if !x.mayRetry(r) && !x.endangers(reply.Cookies) {
-		resp.Body = &watched{ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), look: func(page []byte) {
-			reply.Page = page
+		resp.Body = &watched{ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), limit: login.MaxPage, look: func(raw []byte, encoding string) {
+			reply.Page = login.Unpack(encoding, raw)
 			if j, _ := x.site.login.Judge(reply); j.Verdict != login.Unknown {
 				x.note(j)
 			}
@@ -283,8 +284,9 @@ func (a *aheadBody) Close() error {
 type watched struct {
 	io.ReadCloser
 	encoding string
+	limit    int // of what is looked at, unpacked
 	seen     []byte
-	look     func(page []byte) // once; nil afterwards
+	look     func(raw []byte, encoding string) // once; nil afterwards
 }
 
 func (b *watched) Read(p []byte) (int, error) {
@@ -293,8 +295,8 @@ func (b *watched) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.seen = append(b.seen, p[:n]...)
-	if errors.Is(err, io.EOF) || login.Enough(b.encoding, len(b.seen)) {
-		b.look(login.Unpack(b.encoding, b.seen))
+	if errors.Is(err, io.EOF) || unpack.Enough(b.encoding, len(b.seen), b.limit) {
+		b.look(b.seen, b.encoding)
 		b.look, b.seen = nil, nil
 	}
 	return n, err

@@ -36,8 +36,8 @@ type Form struct {
 
 // The fields that the widgets' own scripts fill.
 const (
-	recaptchaField = "g-recaptcha-response"
-	turnstileField = "cf-turnstile-response"
+	RecaptchaField = "g-recaptcha-response"
+	TurnstileField = "cf-turnstile-response"
 )
 
 // maxWidgets bounds what is taken from one page.
@@ -125,7 +125,7 @@ func (s *scanner) start(t html.Token) {
 	case e.key == "":
 		return
 	case slices.Contains(classes, "cf-turnstile"):
-		e.cloudflare, e.field = true, turnstileField
+		e.cloudflare, e.field = true, TurnstileField
 		if name := a["data-response-field-name"]; name != "" {
 			e.field = name
 		}
@@ -133,7 +133,7 @@ func (s *scanner) start(t html.Token) {
 			e.field = ""
 		}
 	case slices.Contains(classes, "g-recaptcha"):
-		e.field = recaptchaField
+		e.field = RecaptchaField
 		e.invisible = a["data-size"] == "invisible" || e.button
 	default:
 		return

@@ -89,7 +89,7 @@ func argumentsEnd(args []byte) int {
 func (s *scanner) called(c call) Widget {
 	switch {
 	case c.cloudflare:
-		w := Widget{Type: captcha.Turnstile, SiteKey: c.key, Action: c.action, Field: turnstileField}
+		w := Widget{Type: captcha.Turnstile, SiteKey: c.key, Action: c.action, Field: TurnstileField}
 		if c.field != "" {
 			w.Field = c.field
 		}
@@ -97,13 +97,13 @@ func (s *scanner) called(c call) Widget {
 	case c.execute:
 		return s.score(c.key, c.action)
 	case s.isCloudflare(c.key):
-		return Widget{Type: captcha.Turnstile, SiteKey: c.key, Action: c.action, Field: recaptchaField}
+		return Widget{Type: captcha.Turnstile, SiteKey: c.key, Action: c.action, Field: RecaptchaField}
 	}
 	t := captcha.RecaptchaV2
 	if c.invisible {
 		t = captcha.RecaptchaV2Invisible
 	}
-	return Widget{Type: s.edition(t), SiteKey: c.key, Field: recaptchaField}
+	return Widget{Type: s.edition(t), SiteKey: c.key, Field: RecaptchaField}
 }
 
 // isCode says whether a script of that type is run: others hold data.

@@ -25,6 +25,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/spool"
 	"github.com/sessionproxy/sessionproxy/proxy"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
@@ -100,9 +101,14 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	if err := i.openTokens(); err != nil {
 		return err
 	}
+	bodies, err := spool.Open(filepath.Join(c.State, "spool"))
+	if err != nil {
+		return err
+	}
 	i.proxy, err = proxy.New(proxy.Options{
 		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
 		Audit: i.audit, Access: i.access, StoreUp: i.storeUp(), Leases: i.leases(), Locks: i.locks(),
+		Tokens: i.tokens, Spool: bodies,
 	})
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"session": {},
 	"certs":   {},
 	"captcha": {},
-	"proxy":   {"session", "captcha", "internal/config", "internal/password"},
+	"proxy":   {"session", "captcha", "internal/config", "internal/password", "internal/spool"},
 	// internal: config knows host names, widgets and upstreams, trust knows roots, and clientenv tells the programs of
 	// others of a proxy that it asks; the rest are tools of tests, the demo and the bench.
 	"internal/config":     {"session", "captcha", "proxy/upstream", "internal/password"},
@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"internal/loginsites": {},
 	"internal/redistest":  {},
 	"internal/bench":      {},
-	"internal/world":      {"session", "certs", "proxy", "internal/config"},
+	"internal/world":      {"session", "captcha", "certs", "proxy", "internal/config", "internal/spool"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -20,7 +20,20 @@ func (a auditLines) Write(line []byte) (int, error) {
 	}
 	r := slog.NewRecord(time.Now(), slog.LevelInfo, fmt.Sprint(fields["action"]), 0)
 	for name, value := range fields {
-		r.AddAttrs(slog.String(name, fmt.Sprint(value)))
+		r.AddAttrs(attr(name, value))
 	}
 	return len(line), a.records.Handle(context.Background(), r)
+}
+
+// attr is one field; one that has parts is a group.
+func attr(name string, value any) slog.Attr {
+	parts, ok := value.(map[string]any)
+	if !ok {
+		return slog.String(name, fmt.Sprint(value))
+	}
+	var group []slog.Attr
+	for name, value := range parts {
+		group = append(group, attr(name, value))
+	}
+	return slog.GroupAttrs(name, group...)
 }

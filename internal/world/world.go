@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/spool"
 	"github.com/sessionproxy/sessionproxy/proxy"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
@@ -50,6 +52,8 @@ type Options struct {
 	StoreUp func() bool
 	// Access judges tokens; nil: the proxies take none.
 	Access *access.Authority
+	// Tokens are for forms; nil: those that were pushed, of which there are none.
+	Tokens *captcha.Pool
 	// Faulty worlds may log errors, and leave connections to the origin:
 	// either fails the test otherwise.
 	Faulty bool
@@ -125,6 +129,15 @@ func (w *World) AddProxyOn(store session.Store) *Proxy {
 	o := proxy.Options{
 		Config: w.config, Store: store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts,
 		StoreUp: w.options.StoreUp, Access: w.options.Access,
+	}
+	o.Tokens = w.options.Tokens
+	if o.Tokens == nil {
+		o.Tokens = captcha.New(captcha.Options{Store: captcha.NewMemory()})
+		w.t.Cleanup(o.Tokens.Close)
+	}
+	var err error
+	if o.Spool, err = spool.Open(w.t.TempDir()); err != nil {
+		w.t.Fatal(err)
 	}
 	if w.options.Leases != nil {
 		o.Leases = w.options.Leases()

@@ -14,7 +14,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range []Action{SessionUsed, ClientRefused, ClientLogin, API, OperatorLogin, CaptchaSolve, TokenReuse} {
+	for _, a := range []Action{SessionUsed, ClientRefused, ClientLogin, API, OperatorLogin, CaptchaSolve, CaptchaFill, TokenReuse} {
 		if !strings.Contains(string(page), "| `"+string(a)+"` |") {
 			t.Errorf("docs/access.md lacks the action %s", a)
 		}

@@ -29,12 +29,14 @@ type Event struct {
 	Captcha  *Captcha  `json:"captcha,omitempty"`
 }
 
-// Captcha is what is to be known of a solve.
+// Captcha is what is to be known of a solve, or of a field of a form.
 type Captcha struct {
 	Type     string  `json:"type"`
-	For      string  `json:"for"` // form, prefetch or stock
+	For      string  `json:"for"`              // form, prefetch or stock
+	Page     string  `json:"page,omitempty"`   // of a fill: the path of the page that shows the widget
+	Source   string  `json:"source,omitempty"` // of a fill: pool, solved, test or static
 	Seconds  float64 `json:"seconds"`
-	ThisHour int     `json:"this_hour"` // solves of the site's budget
+	ThisHour int     `json:"this_hour,omitempty"` // of a solve: solves of the site's budget
 }
 
 // Action is what was done, or tried.
@@ -48,6 +50,7 @@ const (
 	API           Action = "api"            // a call that changes or reveals something, or was refused
 	OperatorLogin Action = "operator_login" // an operator's password
 	CaptchaSolve  Action = "captcha_solve"  // a captcha was solved, or was not: each may be paid for
+	CaptchaFill   Action = "captcha_fill"   // a field of a form needed a token, and got it or did not
 	TokenReuse    Action = "token_reuse"    // a refresh token came a second time: it was stolen
 )
 

@@ -17,8 +17,6 @@ import (
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
-var errEncoding = errors.New("unknown encoding")
-
 // MaxBody bounds the body of a login request: longer ones are no forms, and
 // pass on their own.
 const MaxBody = 64 << 10

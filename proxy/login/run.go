@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/unpack"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -238,7 +239,7 @@ func (b *run) follow(req *http.Request, resp *http.Response) (*http.Request, err
 func (b *run) take(s *step, resp *http.Response, body []byte) (names []string, err error) {
 	at := setting(resp.Request.URL)
 	page := body
-	if e := resp.Header.Get("Content-Encoding"); !identity(e) {
+	if e := resp.Header.Get("Content-Encoding"); !unpack.Identity(e) {
 		page = Unpack(e, body)
 	}
 	for _, t := range s.takes {
