@@ -447,3 +447,35 @@ func TestWhatAPageShowedFirstIsSolved(t *testing.T) {
 		t.Errorf("solved %+v, want the page's own widget", tasks)
 	}
 }
+
+// What is solved when a client is shown the page is for its form. A page of
+// another site that leads there starts nothing.
+func TestAPageThatIsShownIsSolvedForAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newFormWorld(t, map[string]string{"/login": loginPage}, config.Captcha{Type: config.CaptchaAuto, Prefetch: config.PrefetchPage})
+	via := world.TunnelH2
+	w.Get(t, via, "/login")
+	w.post(t, via, "/login", urlencoded, "g-recaptcha-response=", "Referer", via.URL("/login"))
+	if n := len(w.solver.seen()); n != 1 {
+		t.Fatalf("%d solves, want that of the form: nobody had needed the widget before", n)
+	}
+	w.Get(t, via, "/login", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
+	w.Get(t, via, "/login", "Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
+	world.Eventually(t, "a solve begins", func() bool { return len(w.solver.seen()) == 2 })
+	w.post(t, via, "/login", urlencoded, "g-recaptcha-response=", "Referer", via.URL("/login"), "Sec-Fetch-Site", "same-origin")
+	if n := len(w.solver.seen()); n != 2 {
+		t.Errorf("%d solves, want the one that began with the page", n)
+	}
+}
+
+func TestAFillIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	w := newFormWorld(t, nil, config.Captcha{Type: "recaptcha_v2", SiteKey: "6Lv2", Page: "https://shop.test/login"})
+	g := w.post(t, world.TunnelH1, "/", urlencoded, "g-recaptcha-response=")
+	token := strings.TrimPrefix(string(g.body), "g-recaptcha-response=")
+	fill := w.Audit.WantRecord(t, "captcha_fill", "outcome", "done", "site", "shop", "target", "shop.test:6Lv2")
+	exchange := w.WantRecord(t, "exchange", "captcha", "recaptcha_v2 solved")
+	if text := fmt.Sprint(fill, exchange); strings.Contains(text, token) || !strings.Contains(text, "/login") {
+		t.Errorf("the logs hold the token, or not the page: %s", text)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"io"
 	"mime"
 	"strings"
+	"sync"
 )
 
 // State is what a body says of the field.
@@ -62,12 +63,19 @@ func TypeOf(contentType string) (Type, bool) {
 // Scan reads a body to its end and finds the field in it. Its error is ErrForm,
 // or what r returned.
 func (t Type) Scan(r io.Reader, f Field) (Found, error) {
-	found, err := t.scan(&scanner{Reader: bufio.NewReaderSize(r, window), boundary: t.boundary}, f)
+	b := readers.Get().(*bufio.Reader)
+	defer readers.Put(b)
+	b.Reset(r)
+	defer b.Reset(nil)
+	found, err := t.scan(&scanner{Reader: b, boundary: t.boundary}, f)
 	if err != nil {
 		return Found{}, fmt.Errorf("find field %s: %w", f, err)
 	}
 	return found, nil
 }
+
+// readers are used again: most forms are smaller than one.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, window) }}
 
 // Found is where a field is, or could be.
 type Found struct {
