@@ -96,6 +96,13 @@ const (
 type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
+
+	// By ACME (RFC 8555), in place of files.
+	Domains []string `yaml:"domains"`
+	Email   string   `yaml:"email"`
+	ACME    string   `yaml:"acme"`    // URL of the directory; "": Let's Encrypt's
+	ACMECA  string   `yaml:"acme_ca"` // PEM file, to verify the directory's server
+	HTTP    string   `yaml:"http"`    // where the http-01 challenge is answered
 }
 
 // Audit is where the audit log goes.

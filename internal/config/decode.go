@@ -260,10 +260,7 @@ func (d *decoder) mapping(entries []*ast.MappingValueNode, path string, v reflec
 		}
 		sub := join(path, name)
 		field := fieldOf(v, name)
-		refused, instead := notYet(generic(sub), "")
 		switch {
-		case refused != "":
-			d.add(placeOf(e.Key), sub, refused, instead)
 		case !field.IsValid():
 			meant, remedy := suggest(name, generic(path))
 			message := fmt.Sprintf("there is no key %q here", name)
@@ -274,6 +271,9 @@ func (d *decoder) mapping(entries []*ast.MappingValueNode, path string, v reflec
 		case seen[name]:
 			d.add(placeOf(e.Key), sub, fmt.Sprintf("the key %s stands twice", name), "remove one")
 		default:
+			if waits(generic(sub)) { // and what it says is judged
+				d.found = append(d.found, finding{placeOf(e.Key), generic(sub) + " is not in this release yet", "remove it"})
+			}
 			d.value(e.Value, sub, describe(generic(sub)), field)
 		}
 		seen[name] = true

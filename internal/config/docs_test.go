@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -78,6 +77,9 @@ func documented() []section {
 		all[i] = section{Title: s.title, Intro: s.intro}
 	}
 	for _, k := range keys {
+		if waits(k.path) {
+			continue
+		}
 		at := 0
 		for i, s := range sections {
 			if s.path != "" && strings.HasPrefix(k.path, s.path+".") {
@@ -119,12 +121,8 @@ func variables() []variableRow {
 
 func waiting() []string {
 	var all []string
-	for _, l := range later {
-		if l.value != nil {
-			all = append(all, fmt.Sprintf("%s in `%s`", l.what, l.path))
-			continue
-		}
-		all = append(all, "`"+l.path+"`")
+	for _, path := range later {
+		all = append(all, "`"+path+"`")
 	}
 	return all
 }

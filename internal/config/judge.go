@@ -25,6 +25,7 @@ func (j *judge) all() {
 	j.store()
 	j.authority()
 	j.pair("tls", j.c.TLS.Cert, j.c.TLS.Key)
+	j.acme()
 	j.egress()
 	j.adminAuth()
 	j.clients()

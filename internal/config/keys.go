@@ -64,6 +64,11 @@ var keys = []key{
 
 	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`, and of an `admin` off loopback."},
 	{"tls.key", formFile, "", "Its private key (PEM)."},
+	{"tls.domains", "[HOST]", "[]", "The names for which a certificate is fetched by ACME, in place of `cert` and `key`."},
+	{"tls.email", "ADDRESS", "", "Whom the authority writes to."},
+	{"tls.acme", "URL", "", "The authority's ACME directory. The default is Let's Encrypt's."},
+	{"tls.acme_ca", formFile, "", "Certificates (PEM) that the directory's server is verified against, beside the system's."},
+	{"tls.http", "HOST:PORT", "\":80\"", "Where the authority's http-01 challenge is answered."},
 
 	{"audit.to", formFileOrStdout, AuditStdout, "Where the audit log goes: one line of JSON for each call of the admin API that changes or reveals something, each first use of a session by a worker, each refusal of what is not one's own. Names, never values. `SIGHUP` opens a file anew, as log rotation wants it."},
 
@@ -170,36 +175,13 @@ var keys = []key{
 	{"upstreams[].ban.for", "DURATION", "10m", "So long."},
 }
 
-// later is what the configuration will take and this release does not do. To
-// ignore it would be a lie, so it is a fault. A feature that is built leaves
-// the list.
-var later = []struct {
-	path    string
-	value   *regexp.Regexp // only values that match; nil: the key as a whole
-	what    string         // names such values
-	instead string         // what to write in their place
-}{
-	{path: "tls.domains"},
-	{path: "tls.email"},
-	{path: "tls.acme"},
-	{path: "tls.acme_ca"},
-	{path: "tls.http"},
-}
+// later are the keys, by generic path, that are read and judged, and whose
+// feature this release lacks. To ignore them would be a lie, so they are faults.
+// A feature that is built leaves the list.
+var later = []string{"tls.domains", "tls.email", "tls.acme", "tls.acme_ca", "tls.http"}
 
-// notYet says why the key at a generic path, or its value, is refused. The
-// message is "" where it is not.
-func notYet(path, value string) (message, remedy string) {
-	for _, l := range later {
-		switch {
-		case l.path != path:
-		case l.value == nil:
-			return strings.ReplaceAll(path, "[]", "") + " is not in this release yet", "remove it"
-		case l.value.MatchString(value):
-			return l.what + " is not in this release yet", l.instead
-		}
-	}
-	return "", ""
-}
+// waits says whether the key at a generic path is not in this release.
+func waits(path string) bool { return slices.Contains(later, path) }
 
 // holdsSecret says whether a value at the generic path may be a secret. A
 // header field may be one that clients must not hold, a check may ask with a
@@ -244,17 +226,14 @@ func describe(path string) key {
 // names returns the names of the keys under a generic path, in order, without
 // those that are not in this release.
 func names(under string) []string {
-	return slices.DeleteFunc(allNames(under), func(name string) bool {
-		message, _ := notYet(join(under, name), "")
-		return message != ""
-	})
+	return slices.DeleteFunc(allNames(under), func(name string) bool { return waits(join(under, name)) })
 }
 
 // allNames returns the names of all keys under a generic path.
 func allNames(under string) []string {
 	var all []string
-	for path := range paths {
-		rest, ok := strings.CutPrefix(path, under)
+	for _, k := range keys {
+		rest, ok := strings.CutPrefix(k.path, under)
 		if under != "" && ok {
 			rest, ok = strings.CutPrefix(rest, ".")
 		}
@@ -265,20 +244,6 @@ func allNames(under string) []string {
 		}
 	}
 	return all
-}
-
-// paths yields the generic path of each key, those of later releases last.
-func paths(yield func(string) bool) {
-	for _, k := range keys {
-		if !yield(k.path) {
-			return
-		}
-	}
-	for _, l := range later {
-		if !yield(l.path) {
-			return
-		}
-	}
 }
 
 var index = regexp.MustCompile(`\[[^\[\]]+\]`)

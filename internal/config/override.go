@@ -47,12 +47,6 @@ func (d *decoder) override(s Source, c *Config) {
 		}
 		d.scalar(text, at, name, describe(name), field)
 	}
-	for _, l := range later {
-		name, text := d.env(strings.ToUpper(l.path))
-		if message, _ := notYet(l.path, ""); message != "" && text != "" {
-			d.add(place{name: name, text: mask}, l.path, message, "unset it")
-		}
-	}
 	if at := d.words("--listen", "LISTEN", s.Flags.Listen); len(at) > 0 {
 		d.forget("listen")
 		c.Listen = make([]Listen, len(at))

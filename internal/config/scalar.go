@@ -63,10 +63,6 @@ func scalarText(n ast.Node) (string, bool) {
 func (d *decoder) scalar(text string, at place, path string, k key, v reflect.Value) {
 	fail := func(message, remedy string) { d.add(at, path, message, remedy) }
 	name := lastName(k.path)
-	if message, remedy := notYet(k.path, text); message != "" {
-		fail(message, remedy)
-		return
-	}
 	switch p := v.Addr().Interface().(type) {
 	case *bool:
 		if text != "true" && text != "false" {

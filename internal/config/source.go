@@ -75,8 +75,8 @@ func parse(name, text string, r *report) (*source, ast.Node) {
 // revealKeys marks the keys that the table knows, wherever they stand.
 func (s *source) revealKeys() {
 	known := map[string]bool{}
-	for path := range paths {
-		known[lastName(path)] = true
+	for _, k := range keys {
+		known[lastName(k.path)] = true
 	}
 	for _, t := range s.tokens {
 		if t.Next != nil && t.Next.Type == token.MappingValueType && known[t.Value] {

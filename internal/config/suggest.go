@@ -24,7 +24,8 @@ func suggest(name, under string) (meant, remedy string) {
 // homeOf is where a key of that name belongs, or "".
 func homeOf(name string) string {
 	var homes []string
-	for path := range paths {
+	for _, k := range keys {
+		path := k.path
 		switch dot := strings.LastIndexByte(path, '.'); {
 		case path == name:
 			return "the top of the file"
