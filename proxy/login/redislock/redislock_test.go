@@ -2,6 +2,8 @@ package redislock_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,6 +35,26 @@ func TestContractInACluster(t *testing.T) {
 	var n atomic.Int32
 	locktest.Run(t, func(t *testing.T) login.Locks {
 		return redislock.New(client, fmt.Sprintf("t%d:", n.Add(1)), patience)
+	})
+}
+
+// The user that the manual makes may do all that locks do.
+func TestTheManualsUserSuffices(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile("(?m)^<!-- test: acl -->\n```\nACL SETUSER proxy (.*)$").FindSubmatch(page)
+	if line == nil {
+		t.Fatal("docs/redis.md has no ACL line")
+	}
+	s := redistest.Single(t, redistest.User("proxy", string(line[1])))
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, Username: "proxy", Password: "PASSWORD"})
+	t.Cleanup(func() { client.Close() })
+	var n atomic.Int32
+	locktest.Run(t, func(t *testing.T) login.Locks {
+		return redislock.New(client, fmt.Sprintf("session:%d:", n.Add(1)), patience)
 	})
 }
 

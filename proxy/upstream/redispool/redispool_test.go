@@ -2,8 +2,12 @@ package redispool_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"regexp"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +51,33 @@ func TestOneServer(t *testing.T) {
 		prefix := t.Name() + ":"
 		return open(t, c, prefix), open(t, c, prefix)
 	})
+}
+
+// The user that the manual makes may do all that the ledger does.
+func TestTheManualsUserSuffices(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile("(?m)^<!-- test: acl -->\n```\nACL SETUSER proxy (.*)$").FindSubmatch(page)
+	if line == nil {
+		t.Fatal("docs/redis.md has no ACL line")
+	}
+	s := redistest.Single(t, redistest.User("proxy", string(line[1])))
+	awake(t, s)
+	var n atomic.Int32
+	t.Run("", func(t *testing.T) {
+		ledgertest.Run(t, func(t *testing.T) (a, b upstream.Ledger) {
+			c := redis.NewClient(&redis.Options{Addr: s.Addr, Username: "proxy", Password: "PASSWORD"})
+			t.Cleanup(func() { c.Close() })
+			prefix := fmt.Sprintf("session:%d:", n.Add(1))
+			return open(t, c, prefix), open(t, c, prefix)
+		})
+	})
+	if log, _ := s.Do("ACL", "LOG").([]any); len(log) > 0 { // a courtesy to other programs fails in silence
+		t.Errorf("refused: %v", log)
+	}
 }
 
 // awake waits until the server has run for longer than a lease: before, there

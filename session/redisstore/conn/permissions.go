@@ -10,9 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rights are the commands that a user of the store must be allowed, as an ACL
-// names them, each with arguments that may be queued and are never run. The
-// manual's ACL line has the same.
+// rights are the commands that the user of a proxy must be allowed, as an ACL
+// names them, each with arguments that may be queued and are never run: those
+// of sessions, leases, login locks, captcha tokens and access, since a reload
+// may bring in each of them. The manual's ACL line has the same.
 func rights(prefix string) []right {
 	public, companion := prefix+"cookies:~check", "{"+prefix+"cookies:~check}:"
 	refresh, denied := Root(prefix)+"refresh:~check", Root(prefix)+"denied:~check"
@@ -20,26 +21,47 @@ func rights(prefix string) []right {
 		// What scripts and their callers do with keys.
 		{"+eval", []any{"EVAL", "return 0", 1, companion}},
 		{"+evalsha", []any{"EVALSHA", strings.Repeat("0", 40), 1, companion}},
+		{"+decr", []any{"DECR", companion}},
 		{"+del", []any{"DEL", companion}},
 		{"+exists", []any{"EXISTS", companion}},
+		{"+expire", []any{"EXPIRE", companion, 1}},
 		{"+get", []any{"GET", companion}},
 		{"+get", []any{"GET", refresh}},
 		{"+get", []any{"GET", denied}},
 		{"+hdel", []any{"HDEL", companion, "f"}},
+		{"+hexists", []any{"HEXISTS", companion, "f"}},
 		{"+hget", []any{"HGET", companion, "f"}},
 		{"+hgetall", []any{"HGETALL", public}},
+		{"+hincrby", []any{"HINCRBY", companion, "f", 1}},
+		{"+hlen", []any{"HLEN", companion}},
 		{"+hmget", []any{"HMGET", companion, "f"}},
 		{"+hset", []any{"HSET", companion, "f", "v"}},
+		{"+incr", []any{"INCR", companion}},
+		{"+llen", []any{"LLEN", companion}},
+		{"+lpop", []any{"LPOP", companion}},
+		{"+lpush", []any{"LPUSH", companion, "m"}},
+		{"+lrange", []any{"LRANGE", companion, 0, 0}},
+		{"+lrem", []any{"LREM", companion, 1, "m"}},
+		{"+ltrim", []any{"LTRIM", companion, 0, 0}},
+		{"+object|idletime", []any{"OBJECT", "IDLETIME", companion}},
+		{"+pexpire", []any{"PEXPIRE", companion, 1}},
 		{"+pexpireat", []any{"PEXPIREAT", companion, 1}},
 		{"+pttl", []any{"PTTL", companion}},
+		{"+rpush", []any{"RPUSH", companion, "m"}},
+		{"+sadd", []any{"SADD", companion, "m"}},
 		{"+scan", []any{"SCAN", 0, "MATCH", public}},
+		{"+sdiff", []any{"SDIFF", companion, companion}},
 		{"+set", []any{"SET", companion, ""}},
+		{"+sismember", []any{"SISMEMBER", companion, "m"}},
+		{"+smembers", []any{"SMEMBERS", companion}},
+		{"+srem", []any{"SREM", companion, "m"}},
 		{"+time", []any{"TIME"}},
 		{"+unlink", []any{"UNLINK", companion}},
 		{"+zadd", []any{"ZADD", companion, 1, "m"}},
 		{"+zcard", []any{"ZCARD", companion}},
 		{"+zrange", []any{"ZRANGE", companion, 0, 0}},
 		{"+zrangebyscore", []any{"ZRANGEBYSCORE", companion, 0, 0}},
+		{"+zrank", []any{"ZRANK", companion, "m"}},
 		{"+zrem", []any{"ZREM", companion, "m"}},
 		{"+zremrangebyscore", []any{"ZREMRANGEBYSCORE", companion, 0, 0}},
 		{"+zscore", []any{"ZSCORE", companion, "m"}},
@@ -66,8 +88,11 @@ func command(err error) string {
 
 // key is the one that a command is about.
 func key(args []any) string {
-	if strings.HasPrefix(fmt.Sprint(args[0]), "EVAL") {
+	switch args[0] {
+	case "EVAL", "EVALSHA":
 		return fmt.Sprint(args[3])
+	case "OBJECT":
+		return fmt.Sprint(args[2])
 	}
 	return fmt.Sprint(args[1])
 }
