@@ -40,9 +40,9 @@ type shared struct {
 	tokens int
 }
 
-func share(t *testing.T, d upstream.Declaration) *shared {
+func share(t *testing.T, d upstream.Declaration, options ...redistest.Option) *shared {
 	t.Helper()
-	s := &shared{T: t, server: redistest.Single(t)}
+	s := &shared{T: t, server: redistest.Single(t, options...)}
 	awake(t, s.server)
 	s.redis = client(t, s.server)
 	s.a, s.b = open(t, s.redis, "session:"), open(t, client(t, s.server), "session:")

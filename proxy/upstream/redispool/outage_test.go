@@ -54,6 +54,45 @@ func TestARestartLeasesNothingTwice(t *testing.T) {
 	}
 }
 
+// What Redis read from its disk may be older than what it has told: there a
+// lease stands that was given back since, and its upstream is another's.
+func TestARestartFromAnOlderStateLeasesNothingTwice(t *testing.T) {
+	t.Parallel()
+	s := share(t, upstream.Declaration{URLs: urls(2), Capacity: 1}, redistest.Conf("appendonly no"))
+	kept, old := s.get(s.a, "w0"), s.get(s.a, "w1")
+	s.server.Do("SAVE")
+	s.ok(s.a.Release(t.Context(), pool, []upstream.Return{{Token: old.Token}}))
+	held := s.get(s.b, "w2")
+	if held.URL != old.URL {
+		t.Fatalf("w2 got %s, want %s", held.URL, old.URL)
+	}
+	s.server.Kill()
+	s.server.Start()
+	for _, owner := range []string{"w0", "w1", "w2"} {
+		if a := s.ask(s.b, owner); a.Token != "" || a.Why != upstream.Settling {
+			t.Errorf("%s was answered %+v, though no holder has said yet what it has", owner, a)
+		}
+	}
+	keep := func() {
+		s.renew(s.a, upstream.Hold{Token: kept.Token, Owner: "w0", URL: kept.URL})
+		s.renew(s.b, upstream.Hold{Token: held.Token, Owner: "w2", URL: held.URL})
+	}
+	keep()
+	if got := s.get(s.b, "w0"); got.Token != kept.Token {
+		t.Errorf("w0 got %+v through another proxy, want its lease", got)
+	}
+	for end := time.Now().Add(2 * ledgertest.LeaseTime); time.Now().Before(end); time.Sleep(ledgertest.LeaseTime / 10) {
+		keep()
+		if a := s.ask(s.a, "w1"); a.Token != "" {
+			t.Fatalf("w1 got %s, which is w2's", a.URL)
+		}
+	}
+	s.ok(s.b.Release(t.Context(), pool, []upstream.Return{{Token: held.Token}}))
+	if got := s.get(s.a, "w1"); got.URL != held.URL {
+		t.Errorf("w1 got %s, want what was given back", got.URL)
+	}
+}
+
 func TestAnOutageIsAnErrorAndNotAnEmptyPool(t *testing.T) {
 	t.Parallel()
 	s := share(t, upstream.Declaration{URLs: urls(1), Capacity: 1})

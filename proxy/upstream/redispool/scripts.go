@@ -56,7 +56,7 @@ var companions = []string{
 	"members", // hash: URL → where it is from, "gone" where it is kept for its leases
 	"removed", // set: URLs that the configuration names and an operator has removed
 	"rests",   // hash: URL → until when|failures|reason
-	"leases",  // hash: token → owner, URL, since, holders with their deadlines
+	"leases",  // hash: token → owner, URL, since, the run of Redis that knows it, holders with their deadlines
 	"ends",    // sorted set: token → its last holder's deadline
 	"load",    // hash: URL → leases
 	"owners",  // hash: owner → token

@@ -46,11 +46,14 @@ local function unqueue(owner)
   redis.call('ZREM', SEEN, owner)
 end
 
--- has answers with the lease that the owner has.
+-- has answers with the lease that the owner has. One that nobody has renewed in
+-- this run of Redis may have been given back, and its place to another, after
+-- what the run began with was written.
 local function has(owner, notThat, strict)
   local token = redis.call('HGET', OWNERS, owner)
   if not token then return false end
   local l = lease(token)
+  if l.r ~= meta.run then return false end
   local lost = members[l.u] == 'gone' or restOf(l.u) > 0
   if token == notThat or l.x or lost and not strict then
     redis.call('HDEL', OWNERS, owner) -- the lease ends by itself
@@ -67,7 +70,7 @@ local function give(owner, token, url, remember)
   local n = redis.call('HINCRBY', META, 'grants', 1)
   redis.call('ZADD', USED, n, url)
   addLoad(url, 1)
-  keep(token, { o = owner, u = url, s = now, h = { [process] = now + leaseTime } })
+  keep(token, { o = owner, u = url, s = now, r = meta.run, h = { [process] = now + leaseTime } })
   redis.call('HSET', OWNERS, owner, token)
   if remember then
     redis.call('SADD', COPIES, owner)

@@ -34,7 +34,7 @@ local function settle(again)
   else
     meta.settled = now + math.min(leaseTime, math.max(0, leaseTime - up)) -- the run before may have given some
   end
-  meta.run = run
+  meta.run = run -- which leases name that were given or renewed in it
   redis.call('HSET', META, 'run', run, 'settled', meta.settled)
 end
 local function settling() return math.max(0, tonumber(meta.settled or 0) - now) end

@@ -45,6 +45,7 @@ for i = at, #ARGV, 3 do
   if l then
     redis.call('SADD', COPIES, owner) -- it is copied after this
     l.h[process] = now + leaseTime
+    l.r = meta.run
     keep(token, l)
     local state = 0
     if l.x then state = 1 elseif members[l.u] == 'gone' then state = 2 end
