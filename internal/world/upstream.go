@@ -145,16 +145,17 @@ func (u *Upstream) end(c net.Conn) {
 // Kill ends the upstream in the middle of whatever it does.
 func (u *Upstream) Kill() {
 	u.mu.Lock()
-	ln := u.ln
-	u.ln = nil
+	// The port first, as the kernel does it to a process: whoever sees his
+	// connection end finds the port closed.
+	if u.ln != nil {
+		u.ln.Close()
+		u.ln = nil
+	}
 	clear(u.peers)
 	for c := range u.conns {
 		c.Close()
 	}
 	u.mu.Unlock()
-	if ln != nil {
-		ln.Close()
-	}
 	u.wg.Wait()
 }
 
