@@ -18,6 +18,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/loginsites"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 	logins "github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -507,6 +508,46 @@ func TestARecipeThatFailsRests(t *testing.T) {
 			t.Errorf("the password is in the log: %s", r)
 		}
 	}
+}
+
+// Where all upstreams are leased the recipe can't begin. That is no failure of
+// the login, however often it is so.
+func TestARecipeWithoutALeaseDoesNotFail(t *testing.T) {
+	t.Parallel()
+	site := loginsites.New(loginsites.Options{})
+	one, two := world.NewUpstream(t, world.UpstreamOptions{}), world.NewUpstream(t, world.UpstreamOptions{})
+	rules := withRecipe(loginRules())
+	lease := leaving(func(p *config.Pool) { p.Wait = 300 * time.Millisecond }, one)
+	w := loginWorld(t, site, rules, func(o *world.Options) {
+		login := o.Config
+		o.Config = func(c *config.Config) { login(c); lease(c) }
+	})
+	if a := w.Get(t, world.TunnelH1, "/account"); a.StatusCode != http.StatusFound { // its worker has the one lease
+		t.Errorf("answered %d, want the site's own answer", a.StatusCode)
+	}
+	for range 6 {
+		if steps, err := w.LogIn(t.Context(), shopKey); err == nil || !strings.Contains(err.Error(), "all are leased") || len(steps) != 0 {
+			t.Fatalf("by hand: %v, %v", steps, err)
+		}
+	}
+	if failed := w.LoginStatus(t.Context(), shopKey).Failed; failed == nil || failed.Failures != 0 || time.Until(failed.Until) > time.Minute {
+		t.Errorf("status %+v, want no failure, and a short rest", failed)
+	}
+	u, err := upstream.Parse(two.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Upstreams().Pool("eu").Add(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "the recipe logs in", func() bool {
+		_, err := w.LogIn(t.Context(), shopKey)
+		return err == nil
+	})
+	if site.Attempts() != 1 {
+		t.Errorf("%d tries, want one", site.Attempts())
+	}
+	wantHello(t, w.Get(t, world.TunnelH1, "/account"))
 }
 
 func TestLogInByHand(t *testing.T) {

@@ -153,19 +153,34 @@ func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {
 	defer end(login.Result{Why: "it was broken off"})
 	base, err := p.jar(ctx, run.key)
 	if err != nil {
-		end(login.Result{Why: "the session store does not answer"})
+		end(login.Result{Why: "the session store does not answer", Idle: true})
 		return err
 	}
 	if !run.force && base.Login() > run.seen {
 		end(login.Result{Answer: &login.Answer{Version: base.Version()}}) // a client, or a worker, was first
 		return nil
 	}
-	err = p.followRecipe(ctx, run, turn, base, end)
+	lease, ref := run.lease(ctx)
+	if ref != nil && ctx.Err() == nil {
+		// No site locks an account for it: the next try need not be far.
+		rest := restAfter(0)
+		end(login.Result{Why: ref.public, Rest: rest, Idle: true})
+		run.resting = true
+		p.log.Warn("recipe: no upstream to log in by", "site", run.site.Name, "session", run.key.ID, "next_in", rest.Round(time.Second).String(), "err", ref.cause)
+		return &login.RestError{Failures: turn.Failures, Until: time.Now().Add(rest), Why: ref.public}
+	}
+	if lease != nil {
+		defer lease.Done()
+	}
+	err = ctx.Err()
+	if err == nil {
+		err = p.followRecipe(ctx, run, turn, lease, base, end)
+	}
 	outcome := "recipe_in"
 	switch {
 	case err == nil:
 	case ctx.Err() != nil: // the proxy stops; no fault of the recipe's
-		end(login.Result{Why: "the proxy was stopped"})
+		end(login.Result{Why: "the proxy was stopped", Idle: true})
 		return err
 	default:
 		outcome = "recipe_failed"
@@ -181,19 +196,12 @@ func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {
 // followRecipe goes through the steps in a jar of its own, and gives the
 // session what came of them all at once: nobody sees half a login, and one
 // that fails changes nothing.
-func (p *Proxy) followRecipe(ctx context.Context, run *recipeRun, turn *login.Turn, base *session.Jar, end func(login.Result)) error {
+func (p *Proxy) followRecipe(ctx context.Context, run *recipeRun, turn *login.Turn, lease *upstream.Lease, base *session.Jar, end func(login.Result)) error {
 	s := run.site
 	start := base
 	if turn.Failures%2 == 1 {
 		// One of the session's cookies may be what the site stumbles over.
 		start = emptyJar
-	}
-	lease, ref := run.lease(ctx)
-	if ref != nil {
-		return errors.New(ref.public)
-	}
-	if lease != nil {
-		defer lease.Done()
 	}
 	way := p.recipeWay(run, lease)
 	jar, tried, err := s.login.Run(ctx, run.key.ID, start, way)

@@ -72,6 +72,7 @@ type Result struct {
 	Answer *Answer       // of a login that succeeded; nil: it did not
 	Why    string        // it did not
 	Rest   time.Duration // before the next turn is granted; may be 0
+	Idle   bool          // nothing was sent to the site: it is no failure of the login
 	Keep   time.Duration // for how long the answer is given
 }
 

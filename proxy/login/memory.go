@@ -103,7 +103,9 @@ func (m *Memory) End(_ context.Context, h Hold, r Result) error {
 		return nil
 	}
 	t.answer = nil
-	t.failures++
+	if !r.Idle {
+		t.failures++
+	}
 	t.why, t.rest = r.Why, now.Add(r.Rest)
 	return nil
 }

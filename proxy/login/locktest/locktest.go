@@ -127,6 +127,13 @@ func Run(t *testing.T, open func(t *testing.T) login.Locks) {
 				f.Errorf("%d failures before it, want one", g.Failures)
 			}
 		}},
+		{"a login that was not begun is no failure", func(f *fixture) {
+			f.end(f.granted(f.ask("a")), login.Result{Why: "no lease", Idle: true})
+			f.end(f.granted(f.ask("b")), login.Result{Why: "no lease", Idle: true, Rest: time.Hour})
+			if g := f.want(f.ask("c"), login.Resting); g.Failures != 0 || g.Why != "no lease" {
+				f.Errorf("%d failures, %q, of logins that were not begun; want none", g.Failures, g.Why)
+			}
+		}},
 		{"a success ends the rest", func(f *fixture) {
 			f.end(f.granted(f.ask("a")), login.Result{Why: "no", Rest: time.Hour})
 			forced := f.ask("b")

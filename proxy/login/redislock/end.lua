@@ -1,7 +1,8 @@
 -- Gives a turn back, with what came of it; after another was granted, not.
 -- KEYS: the lock, its state, the turn. ARGV: holder, fence, then of a login that
 -- succeeded how long its answer is kept in ms, status, version, location, type,
--- body; of one that did not 0, the rest in ms, why.
+-- body; of one that did not 0, the rest in ms, why,
+-- whether it is a failure.
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   redis.call('DEL', KEYS[1])
 end
@@ -12,7 +13,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 redis.call('HDEL', KEYS[3], 'holder', 'until', 'since', 'kept', 'status', 'version', 'location', 'type', 'body', 'rest', 'why')
 if ARGV[3] == '0' then
-  redis.call('HINCRBY', KEYS[3], 'failures', 1)
+  redis.call('HINCRBY', KEYS[3], 'failures', ARGV[6])
   redis.call('HSET', KEYS[3], 'rest', string.format('%.0f', now + tonumber(ARGV[4])), 'why', ARGV[5])
   return 1
 end

@@ -200,7 +200,7 @@ func (l *Locks) End(ctx context.Context, h login.Hold, r login.Result) error {
 	if a := r.Answer; a != nil {
 		args = append(args, r.Keep.Milliseconds(), a.Status, a.Version, a.Location, a.ContentType, a.Body)
 	} else {
-		args = append(args, 0, r.Rest.Milliseconds(), r.Why)
+		args = append(args, 0, r.Rest.Milliseconds(), r.Why, flag(!r.Idle))
 	}
 	if err := endScript.Run(ctx, l.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("end the login lock %s: %w", keys[0], err)
