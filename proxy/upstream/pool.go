@@ -217,6 +217,7 @@ func (p *Pool) close(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	p.stop()
+	p.expireAll() // now: a ledger that hangs may keep the next line past their deadlines
 	p.running.Wait()
-	p.giveBackAll()
+	p.giveBack(context.Background())
 }

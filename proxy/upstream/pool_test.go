@@ -248,6 +248,37 @@ func TestAPoolThatGoesServesWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// The upstream may yet pass on what it was sent before the connections to it
+// were cut.
+func TestALeaseThatIsCutInUseRunsOutInTheLedger(t *testing.T) {
+	t.Parallel()
+	ledger := upstream.NewMemory(quick)
+	ps := newPools(t, ledger)
+	ps.Reload(map[string]upstream.Config{"eu": config(t, 2)})
+	inUse, unused := lease(t, ps.Pool("eu"), worker(1)), lease(t, ps.Pool("eu"), worker(2))
+	unused.Done()
+	hurried, cancel := context.WithCancel(t.Context())
+	cancel()
+	ps.Close(hurried)
+	inUse.Done()
+	list, err := ledger.List(t.Context(), "eu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if used := s.URL == inUse.Exit().Upstream().URL(); len(s.Leases) > 0 != used {
+			t.Errorf("%s was in use: %v, and has the leases %v", s.URL, used, s.Leases)
+		}
+	}
+	next := newPools(t, ledger)
+	next.Reload(map[string]upstream.Config{"eu": config(t, 2)})
+	again := lease(t, next.Pool("eu"), worker(1))
+	defer again.Done()
+	if again.Exit().Upstream() != inUse.Exit().Upstream() {
+		t.Error("its owner got another upstream")
+	}
+}
+
 // A lease costs a request next to nothing once it is held.
 func BenchmarkHeldLease(b *testing.B) {
 	p := newPool(b, 1, nil)

@@ -86,6 +86,7 @@ func (p *Pool) lastOf(o Owner) (token string) {
 func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.expireOverdue() // they may be among what was given
 	for i, owner := range owners {
 		mine := func(w *waiter) bool { return w.owner == owner }
 		switch {

@@ -72,15 +72,20 @@ func (p *Pool) keepDeadlines(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		at := int64(now())
 		p.mu.Lock()
-		for _, l := range p.held {
-			if at >= l.deadline.Load() {
-				p.log.Warn("a lease has expired: the ledger could not be asked in time", "upstream", l.exit.Upstream(), "owner", l.owner.String())
-				p.expire(l)
-			}
-		}
+		p.expireOverdue()
 		p.mu.Unlock()
+	}
+}
+
+// expireOverdue ends leases whose deadline has passed. The caller holds p.mu.
+func (p *Pool) expireOverdue() {
+	at := int64(now())
+	for _, l := range p.held {
+		if at >= l.deadline.Load() {
+			p.log.Warn("a lease has expired: the ledger could not be asked in time", "upstream", l.exit.Upstream(), "owner", l.owner.String())
+			p.expire(l)
+		}
 	}
 }
 
@@ -104,15 +109,18 @@ func (p *Pool) review() {
 	}
 }
 
-// expire ends a lease in the middle of whatever is under way on it. The caller
-// holds p.mu.
+// expire ends a lease in the middle of whatever is under way on it. One that is
+// in use is not given back: the upstream may yet pass on what it was sent. It
+// runs out in the ledger, unless its owner asks for it again. The caller holds
+// p.mu.
 func (p *Pool) expire(l *Lease) {
 	l.retired.Store(true)
-	if !l.end() {
+	if l.end() {
+		p.returned[l.token] = &returned{Return: Return{Token: l.token}, at: now()}
+	} else {
 		l.exit.cut() // others on the same upstream would expire now, too
 	}
 	p.drop(l)
-	p.returned[l.token] = &returned{Return: Return{Token: l.token}, at: now()}
 }
 
 // drop forgets a lease, and its exit with the last one on it. The caller holds
@@ -173,12 +181,15 @@ func (p *Pool) giveBack(ctx context.Context) {
 func (p *Pool) renew(ctx context.Context) {
 	var holds []Hold
 	var leases []*Lease
-	p.mu.RLock()
+	p.mu.Lock()
+	// A ledger that settles would take them back, though others may have had
+	// their places since.
+	p.expireOverdue()
 	for token, l := range p.held {
 		holds = append(holds, Hold{Token: token, Owner: l.owner.String(), URL: l.exit.Upstream().URL()})
 		leases = append(leases, l)
 	}
-	p.mu.RUnlock()
+	p.mu.Unlock()
 	c, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	at := now()
@@ -213,14 +224,13 @@ func (p *Pool) renew(ctx context.Context) {
 	}
 }
 
-// giveBackAll gives back what is left when the pool closes.
-func (p *Pool) giveBackAll() {
+// expireAll ends what is left when the pool closes.
+func (p *Pool) expireAll() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, l := range p.held {
 		p.expire(l)
 	}
-	p.mu.Unlock()
-	p.giveBack(context.Background())
 }
 
 // renewNow asks the ledger at once how the leases stand.
