@@ -58,6 +58,7 @@ func openStore(t testing.TB, url string) *redisstore.Store {
 // traffic is clients of two proxies that share a Redis.
 type traffic struct {
 	t       testing.TB
+	world   *world.World
 	proxies [2]*world.Proxy
 	stores  [2]*redisstore.Store
 
@@ -83,7 +84,7 @@ func begin(t *testing.T, urls ...string) *traffic {
 		Store: func(session.Store) session.Store { tr.stores[0] = openStore(t, urls[0]); return tr.stores[0] },
 	})
 	tr.stores[1] = openStore(t, urls[len(urls)-1])
-	tr.proxies = [2]*world.Proxy{w.Proxy, w.AddProxyOn(tr.stores[1])}
+	tr.world, tr.proxies = w, [2]*world.Proxy{w.Proxy, w.AddProxyOn(tr.stores[1])}
 	return tr
 }
 
@@ -112,13 +113,29 @@ func (tr *traffic) get(ctx context.Context, proxy int, path string) (map[string]
 		tr.failed = append(tr.failed, fmt.Sprintf("%s %s %v", resp.Status, resp.Header.Get("Proxy-Status"), err))
 		return nil, fmt.Errorf("status %d: %w", resp.StatusCode, err)
 	}
+	return sent(string(body)), nil
+}
+
+// sent are the cookies that the site says it saw.
+func sent(body string) map[string]int {
 	cookies := map[string]int{}
-	for pair := range strings.SplitSeq(string(body), "; ") {
+	for pair := range strings.SplitSeq(body, "; ") {
 		if name, value, ok := strings.Cut(pair, "="); ok {
 			cookies[name], _ = strconv.Atoi(value)
 		}
 	}
-	return cookies, nil
+	return cookies
+}
+
+// last are the values that clients have seen set until now.
+func (tr *traffic) last() map[string]int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	values := map[string]int{}
+	for name, g := range tr.given {
+		values[name] = g[len(g)-1].value
+	}
+	return values
 }
 
 // set has the site set a cookie, and notes what the client saw.
@@ -168,6 +185,7 @@ func (tr *traffic) through(fault func()) {
 	time.Sleep(300 * time.Millisecond)
 	fault()
 	time.Sleep(300 * time.Millisecond)
+	eventually(20*time.Second, tr.loaded) // a busy machine takes its time
 	stop()
 	wg.Wait()
 	tr.mu.Lock()
@@ -187,6 +205,18 @@ func (tr *traffic) through(fault func()) {
 			tr.t.Errorf("%s was set %d times: no load", name, len(g))
 		}
 	}
+}
+
+// loaded says whether each client has set its cookie so often that there was load.
+func (tr *traffic) loaded() bool {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for i := range 4 {
+		if len(tr.given[fmt.Sprintf("c%d", i)]) < 10 {
+			return false
+		}
+	}
+	return true
 }
 
 // kept waits until both proxies send what clients saw last: no capture is lost.
@@ -313,6 +343,23 @@ func TestTrafficGoesOnThroughFaults(t *testing.T) {
 }
 
 // One proxy's road breaks without a word; the other goes on.
+// The first request of a proxy that joins under load is logged in.
+func TestAProxyThatJoinsUnderLoadIsLoggedInAtOnce(t *testing.T) {
+	s := redistest.Single(t)
+	tr := begin(t, s.URL())
+	tr.through(func() {
+		for range 5 {
+			known := tr.last()
+			answer := tr.world.AddProxyOn(openStore(t, s.URL())).Get(t, world.TunnelH1, "/")
+			for name, value := range known {
+				if got := sent(answer.Text)[name]; got < value {
+					t.Errorf("the first request left with %s=%d, and a client had seen %d", name, got, value)
+				}
+			}
+		}
+	})
+}
+
 func TestAHalfOpenRoadIsStaleForAMomentOnly(t *testing.T) {
 	s := redistest.Single(t)
 	r := redistest.NewRelay(t, s.Addr)
