@@ -60,8 +60,7 @@ func (x *exchange) askWithout(r *http.Request, resp *http.Response) (*http.Respo
 	x.cors = askedWithout
 	set := resp.Header["Set-Cookie"]
 	discard(resp)
-	delete(r.Header, "Cookie")
-	resp, _, ref := x.try(r)
+	resp, ref := x.tries(r, func(r *http.Request) { delete(r.Header, "Cookie") })
 	if ref != nil {
 		return nil, ref
 	}
@@ -75,8 +74,7 @@ func (x *exchange) askWithout(r *http.Request, resp *http.Response) (*http.Respo
 func (x *exchange) askWith(r *http.Request, resp *http.Response) (*http.Response, *refusal) {
 	x.cors = askedWith
 	discard(resp)
-	x.inject(r)
-	resp, _, ref := x.try(r)
+	resp, ref := x.tries(r, x.inject)
 	if ref != nil {
 		return nil, ref
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -410,5 +411,37 @@ func TestChecksFindWhatIsDownAndWhatIsBack(t *testing.T) {
 	world.Eventually(t, "it is back", resting(0))
 	if n := count(t, w.Proxy, "sessionproxy_upstream_failures_total", "reason", "check"); n == 0 {
 		t.Error("no failed check is counted")
+	}
+}
+
+// What is asked for again without the session moves to another upstream, too.
+func TestAnAnonymousTryMovesWhenItsUpstreamDies(t *testing.T) {
+	t.Parallel()
+	one, two := world.NewUpstream(t, world.UpstreamOptions{}), world.NewUpstream(t, world.UpstreamOptions{})
+	var once sync.Once
+	h := handler(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/set"):
+			login(w, r)
+			return
+		case r.Header.Get("Cookie") == "":
+			once.Do(func() {
+				first := one
+				if two.Is(r.RemoteAddr) {
+					first = two
+				}
+				go first.Kill()
+				<-r.Context().Done()
+			})
+		}
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		io.WriteString(w, "who asks: "+r.Header.Get("Cookie"))
+	})
+	w := world.New(t, world.Options{Handler: h, Config: leaving(nil, one, two)})
+	via := world.TunnelH1
+	w.Get(t, via, set("sid=a1; Path=/"))
+	a := w.Get(t, via, "/star", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Origin", "https://www.shop.test")
+	if a.StatusCode != http.StatusOK || a.Text != "who asks: " {
+		t.Errorf("answered %d %q, want what everybody gets", a.StatusCode, a.Text)
 	}
 }

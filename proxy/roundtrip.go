@@ -17,13 +17,13 @@ import (
 // ready to be relayed. It is the engine's RoundTripper, and never returns an
 // error: a failure is an answer of ours.
 func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
-	resp, ref := x.tries(r)
+	resp, ref := x.tries(r, x.inject)
 	for ref == nil && x.tells(r) {
 		if x.judged = x.judge(r, resp); !x.retries(r, x.judged) {
 			break
 		}
 		x.drop(resp)
-		resp, ref = x.tries(r)
+		resp, ref = x.tries(r, x.inject)
 	}
 	if ref == nil {
 		if x.logsIn {
@@ -47,9 +47,10 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 	return resp, nil
 }
 
-// tries sends the request with the session's cookies, by the owner's lease: a
-// second time where the lease's upstream failed, and it does no harm twice.
-func (x *exchange) tries(r *http.Request) (resp *http.Response, ref *refusal) {
+// tries sends the request with the cookies that are to go along, by the owner's
+// lease: a second time where the lease's upstream failed, and it does no harm
+// twice.
+func (x *exchange) tries(r *http.Request, cookies func(*http.Request)) (resp *http.Response, ref *refusal) {
 	var failed error
 	for try := 1; ; try++ {
 		if ref := x.lease(failed); ref != nil {
@@ -58,7 +59,7 @@ func (x *exchange) tries(r *http.Request) (resp *http.Response, ref *refusal) {
 		if ref := x.place(r); ref != nil { // what has been spent, or grown old
 			return nil, ref
 		}
-		x.inject(r)
+		cookies(r)
 		resp, moved, ref := x.try(r)
 		if !moved || try > 1 {
 			return resp, ref
