@@ -3,6 +3,7 @@ package world
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -27,6 +28,9 @@ import (
 type UpstreamOptions struct {
 	Scheme         string // http, https or socks5; "" http
 	User, Password string // that it wants; "" none
+	// From is an address of loopback that is its own: it listens there, and
+	// targets see it come from there. "" is the one that all have.
+	From string
 	// Names are the hosts that it knows, and where they are: it looks up no
 	// others.
 	Names map[string]string
@@ -53,7 +57,7 @@ type Upstream struct {
 	mu    sync.Mutex // guards what follows
 	ln    net.Listener
 	conns map[net.Conn]bool // true: a client's
-	peers map[string]bool   // its own addresses towards targets
+	peers map[string]bool   // its own addresses towards targets, while connected
 	asked []string
 	to    int // targets reached
 	mute  bool
@@ -74,7 +78,7 @@ func NewUpstream(t testing.TB, o UpstreamOptions) *Upstream {
 		dir := t.TempDir()
 		u.tls, u.CAFile = serverTLS(openCA(t, dir), "http/1.1"), filepath.Join(dir, "ca.pem")
 	}
-	u.listen("127.0.0.1:0")
+	u.listen(net.JoinHostPort(cmp.Or(o.From, "127.0.0.1"), "0"))
 	u.Addr = u.ln.Addr().String()
 	at := url.URL{Scheme: o.Scheme, Host: u.Addr}
 	if o.User != "" {
@@ -155,6 +159,7 @@ func (u *Upstream) Kill() {
 	for c := range u.conns {
 		c.Close()
 	}
+	clear(u.conns)
 	u.mu.Unlock()
 	u.wg.Wait()
 }
@@ -184,8 +189,9 @@ func (u *Upstream) Reached() int {
 	return u.to
 }
 
-// Is says whether a target that sees this peer sees the upstream.
-func (u *Upstream) Is(peer string) bool {
+// Has says whether the upstream has a connection that a target sees come from
+// peer.
+func (u *Upstream) Has(peer string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.peers[peer]
@@ -375,7 +381,11 @@ func (u *Upstream) reach(addr string) (net.Conn, error) {
 	} else if net.ParseIP(host) == nil {
 		return nil, errors.New("no such host")
 	}
-	c, err := net.DialTimeout("tcp", addr, patience)
+	d := net.Dialer{Timeout: patience}
+	if u.o.From != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(u.o.From)}
+	}
+	c, err := d.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -388,12 +398,23 @@ func (u *Upstream) reach(addr string) (net.Conn, error) {
 	u.conns[c] = false
 	u.to++
 	u.peers[c.LocalAddr().String()] = true
-	return c, nil
+	return &reached{c.(*net.TCPConn), u}, nil
+}
+
+// reached is a connection to a target, which its upstream forgets with it.
+type reached struct {
+	*net.TCPConn
+	u *Upstream
+}
+
+func (r *reached) Close() error {
+	r.u.end(r.TCPConn)
+	return nil
 }
 
 // join copies both ways until both have ended.
 func (u *Upstream) join(c net.Conn, br *bufio.Reader, origin net.Conn) {
-	defer u.end(origin)
+	defer origin.Close()
 	var wg sync.WaitGroup
 	one := func(dst net.Conn, src io.Reader) {
 		if _, err := io.Copy(dst, src); err != nil {

@@ -2,12 +2,12 @@ package redispool_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -21,7 +21,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/upstream/redispool"
 )
 
-var chaosFor = flag.Duration("chaos", 20*time.Second, "how long TestChaos lasts")
+var chaosFor = flag.Duration("chaos", 10*time.Second, "how long TestChaos lasts at least")
 
 const (
 	chaosWorkers   = 50
@@ -32,62 +32,68 @@ const (
 	chaosLease = 6 * time.Second
 )
 
-// mortal is the ledger of a proxy that can die without a word.
-type mortal struct {
-	upstream.Ledger
-	dead atomic.Bool
-}
-
-var errDead = errors.New("the proxy is dead")
-
-func (m *mortal) Release(ctx context.Context, pool string, back []upstream.Return) error {
-	if m.dead.Load() {
-		return errDead
-	}
-	return m.Ledger.Release(ctx, pool, back)
-}
-
 // witness is an origin that knows who leaves by which upstream at every moment.
 type witness struct {
 	t         *testing.T
 	upstreams []*world.Upstream
+	number    map[string]int // of an upstream, by its own address
+	journal   *journal
+	served    atomic.Int64
 
-	mu     sync.Mutex // guards what follows
-	inside []map[string]int
-	served int
+	mu     sync.Mutex // guards inside
+	inside []map[*visit]bool
+}
+
+// newWitness makes a witness with n upstreams.
+func newWitness(t *testing.T, n int) *witness {
+	w := &witness{t: t, number: map[string]int{}, journal: &journal{}}
+	for i := range n {
+		from := fmt.Sprintf("127.0.8.%d", i+1)
+		w.number[from] = i
+		w.upstreams = append(w.upstreams, world.NewUpstream(t, world.UpstreamOptions{From: from}))
+		w.inside = append(w.inside, map[*visit]bool{})
+	}
+	return w
+}
+
+// visit is a request at the origin.
+type visit struct {
+	owner, proxy, peer string
+	since              time.Time
+}
+
+func (v *visit) String() string {
+	return fmt.Sprintf("%s by %s from %s since %s", v.owner, v.proxy, v.peer, v.since.Format(clock))
 }
 
 func (w *witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	who := r.Header.Get("X-Worker")
-	by := -1
-	for i, u := range w.upstreams {
-		if u.Is(r.RemoteAddr) {
-			by = i
-		}
-	}
-	if by < 0 { // the upstream may have been killed just now
-		select {
-		case <-r.Context().Done():
-		case <-time.After(5 * time.Second):
-			w.t.Errorf("%s came directly", who)
-		}
+	v := &visit{r.Header.Get("X-Worker"), r.Header.Get("X-Proxy"), r.RemoteAddr, time.Now()}
+	host, _, _ := net.SplitHostPort(v.peer)
+	by, ok := w.number[host]
+	if !ok {
+		w.t.Errorf("%v came directly", v)
 		return
 	}
+	u := w.upstreams[by]
 	w.mu.Lock()
-	w.inside[by][who]++
-	if len(w.inside[by]) > 1 {
-		w.t.Errorf("at one moment these left by the upstream %d: %v", by, w.inside[by])
+	if !u.Has(v.peer) { // it was killed before the request was looked at
+		w.mu.Unlock()
+		return
 	}
-	w.served++
+	for other := range w.inside[by] {
+		if other.owner != v.owner && u.Has(other.peer) {
+			w.t.Errorf("at one moment two owners left by the upstream %d, %s:\n%v\n%v\n%s", by, u.Addr, other, v, w.journal.of(u.Addr))
+		}
+	}
+	w.inside[by][v] = true
 	w.mu.Unlock()
+	w.served.Add(1)
 	select {
 	case <-time.After(rand.N(20 * time.Millisecond)):
 	case <-r.Context().Done():
 	}
 	w.mu.Lock()
-	if w.inside[by][who]--; w.inside[by][who] == 0 {
-		delete(w.inside[by], who)
-	}
+	delete(w.inside[by], v)
 	w.mu.Unlock()
 	io.WriteString(rw, "served")
 }
@@ -96,21 +102,19 @@ func (w *witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // upstream serves two owners at one moment, none is lost, nothing goes directly.
 func TestChaos(t *testing.T) {
 	server := redistest.Single(t)
-	site := &witness{t: t}
-	for range chaosUpstreams {
-		site.upstreams = append(site.upstreams, world.NewUpstream(t, world.UpstreamOptions{}))
-		site.inside = append(site.inside, map[string]int{})
-	}
+	site := newWitness(t, chaosUpstreams)
 	upstreams := world.Pool(site.upstreams...)
 	upstreams.Idle, upstreams.Wait = 100*time.Millisecond, 2*time.Second
 	rdb := client(t, server)
 
 	var mu sync.Mutex
 	var last *mortal // of the proxy that was made last
+	made := 0
 	w := world.New(t, world.Options{
 		Handler: site, Faulty: true,
 		Leases: func() upstream.Ledger {
-			last = &mortal{Ledger: redispool.New(redispool.Options{
+			made++
+			last = &mortal{name: fmt.Sprint("p", made), journal: site.journal, Ledger: redispool.New(redispool.Options{
 				Client: rdb, Prefix: "session:", Log: slog.New(slog.DiscardHandler), LeaseTime: chaosLease, ForeignTime: time.Minute,
 			})}
 			return last
@@ -129,8 +133,9 @@ func TestChaos(t *testing.T) {
 		proxies = append(proxies, running{p, last})
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), *chaosFor)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	began := time.Now()
 	var ok, refused, failed atomic.Int64
 	var wg sync.WaitGroup
 	for n := range chaosWorkers {
@@ -148,6 +153,7 @@ func TestChaos(t *testing.T) {
 						return
 					}
 					r.Header.Set("X-Worker", name)
+					r.Header.Set("X-Proxy", p.ledger.name)
 					resp, err := p.ClientAs(via, world.User{Name: "crawler-worker-" + name}).Do(r)
 					if err != nil {
 						failed.Add(1) // its proxy was killed
@@ -171,6 +177,7 @@ func TestChaos(t *testing.T) {
 			mu.Lock()
 			p := proxies[n]
 			mu.Unlock()
+			site.journal.note("", p.ledger.name+" is killed")
 			p.ledger.dead.Store(true)
 			p.Abort()
 			mu.Lock()
@@ -182,13 +189,25 @@ func TestChaos(t *testing.T) {
 	wg.Go(func() { // kills upstreams
 		for rest(ctx, time.Second) {
 			u := site.upstreams[rand.IntN(chaosUpstreams)]
+			site.journal.note(u.Addr, "is killed")
 			u.Kill()
 			rest(ctx, 500*time.Millisecond)
 			u.Restart()
 		}
 	})
 	wg.Go(func() { // kills Redis
-		for n := 0; rest(ctx, 8*time.Second); n++ {
+		for n := 0; rest(ctx, 4*time.Second); n++ {
+			// On a busy machine, too, there are leases to lose.
+			for before := ok.Load(); ok.Load() < before+100; {
+				if !rest(ctx, 10*time.Millisecond) {
+					return
+				}
+			}
+			if n >= 2 && time.Since(began) >= *chaosFor {
+				cancel()
+				return
+			}
+			site.journal.note("", "Redis is killed")
 			server.Kill()
 			if n%2 == 1 {
 				server.Wipe()
@@ -199,9 +218,6 @@ func TestChaos(t *testing.T) {
 	})
 	wg.Wait()
 	t.Logf("%d answered, %d refused, %d lost with their proxies", ok.Load(), refused.Load(), failed.Load())
-	if ok.Load() < 200 {
-		t.Errorf("%d requests were answered, want many", ok.Load())
-	}
 	ledger := proxies[0].ledger
 	redistest.Eventually(t, 10*chaosLease, "all upstreams are free again", func() bool {
 		list, err := ledger.List(t.Context(), pool)
