@@ -8,6 +8,10 @@
 //	               200 with the form and a message for wrong credentials
 //	GET  /account  "Hello alice"; signed out: 303 to /login?next=/account
 //	POST /logout   csrf_token: ends the session, 303 to /
+//	GET  /contact  a form, with a captcha where [Options] name one
+//	POST /contact  message, csrf_token, g-recaptcha-response: 303 to /thanks;
+//	               403 with the form and a message without a good token
+//	GET  /thanks   where a message leads
 //	GET  /orders   a page whose script asks /api/me and can follow /events
 //	GET  /api/me   {"user":"alice"}; signed out: 401
 //	GET  /events   server-sent events, one a second; signed out: 401
@@ -32,17 +36,25 @@ import (
 	"sync/atomic"
 )
 
-// Options describe a shop and its one customer. All are required.
+// Options describe a shop and its one customer. All but Captcha are required.
 type Options struct {
 	Host     string // the name that it is reached by, such as shop.test
 	User     string
 	Password string
+	Captcha  *Captcha // of the contact form; nil: it has none
+}
+
+// Captcha is a reCAPTCHA v2 widget and its provider.
+type Captcha struct {
+	SiteKey string
+	Solved  func(token string) bool // asks the provider, and spends the token
 }
 
 // Shop is the site as an [http.Handler]. It is safe for concurrent use.
 type Shop struct {
 	host           string
 	user, password [sha256.Size]byte // digests: equal lengths let them be compared in constant time
+	captcha        *Captcha
 	sessions       sessions
 	logins         atomic.Int64
 	routes         *http.ServeMux
@@ -54,6 +66,7 @@ func New(o Options) *Shop {
 		host:     o.Host,
 		user:     sha256.Sum256([]byte(o.User)),
 		password: sha256.Sum256([]byte(o.Password)),
+		captcha:  o.Captcha,
 		sessions: sessions{live: make(map[string]session)},
 		routes:   http.NewServeMux(),
 	}
@@ -62,6 +75,9 @@ func New(o Options) *Shop {
 	s.routes.HandleFunc("POST /login", s.checked(s.login))
 	s.routes.HandleFunc("POST /logout", s.checked(s.logout))
 	s.routes.HandleFunc("GET /account", s.account)
+	s.routes.HandleFunc("GET /contact", s.contactForm)
+	s.routes.HandleFunc("POST /contact", s.checked(s.contact))
+	s.routes.HandleFunc("GET /thanks", s.thanks)
 	s.routes.HandleFunc("GET /orders", s.orders)
 	s.routes.HandleFunc("GET /api/me", s.me)
 	s.routes.HandleFunc("GET /events", s.events)
@@ -105,8 +121,9 @@ type page struct {
 	User  string // empty: signed out
 	CSRF  string
 
-	// Of the sign-in form: what went wrong before, what was typed, where to go on.
-	Message, Typed, Next string
+	// Of a form: what went wrong before, what was typed, where to go on after
+	// signing in, and the widget's key.
+	Message, Typed, Next, SiteKey string
 }
 
 // render answers with the named template. Every page holds a form, so every

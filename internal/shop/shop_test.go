@@ -19,7 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var options = Options{Host: "shop.test", User: "alice", Password: "wonder land"}
+var options = Options{
+	Host: "shop.test", User: "alice", Password: "wonder land",
+	Captcha: &Captcha{SiteKey: "6Lshop", Solved: func(token string) bool { return token == "human" }},
+}
 
 func start(t *testing.T) *Server {
 	t.Helper()
@@ -164,6 +167,10 @@ func TestPages(t *testing.T) {
 		{"a customer can sign out", alice, "/account", 200, "Sign out alice"},
 		{"the order page asks by script, whoever comes", stranger, "/orders", 200, `src="/static/orders.js"`},
 		{"the script is there", stranger, "/static/orders.js", 200, "/api/me"},
+		{"anybody sees the contact form", stranger, "/contact", 200, "Write to us"},
+		{"its widget says whose it is", stranger, "/contact", 200, `<div class="g-recaptcha" data-sitekey="6Lshop">`},
+		{"and has the field that its script would make", stranger, "/contact", 200, `<textarea name="g-recaptcha-response" hidden></textarea>`},
+		{"anybody is thanked", stranger, "/thanks", 200, "Your message was accepted"},
 		{"files are not listed", stranger, "/static/", 404, ""},
 		{"an unknown page is not found", stranger, "/nothing", 404, ""},
 		{"signing out takes a form", alice, "/logout", 405, ""},
@@ -200,7 +207,7 @@ func TestPagesKeepTheirPolicy(t *testing.T) {
 	s := start(t)
 	alice := newVisitor(t, s)
 	alice.login("alice", "wonder land", "")
-	for _, path := range []string{"/", "/login", "/account", "/orders"} {
+	for _, path := range []string{"/", "/login", "/account", "/orders", "/contact", "/thanks"} {
 		body := alice.get(path).body
 		if found := inline.FindString(body); found != "" {
 			t.Errorf("%s has %q, which its Content-Security-Policy forbids", path, found)
