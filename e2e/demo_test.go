@@ -25,6 +25,8 @@ func TestTheDemosLinesRunAsPrinted(t *testing.T) {
 sessionproxy_logins_total{outcome="in",site="shop.test"} 1
 sessionproxy_logins_total{outcome="shared",site="shop.test"} 9
 {"error":"not signed in"}
+data-sitekey="6LdemoDemoDemoDemoDemoDemoDemoDemoDemoDe"
+303 https://shop.test/thanks
 `
 	if got != want {
 		t.Errorf("the printed lines print\n%s\nwant\n%s", got, want)

@@ -90,7 +90,7 @@ func TestMain(m *testing.M) {
 // would take a result from its cache though they have changed. It notes what is
 // looked at while a test runs.
 var sources = sync.OnceValue(func() (err error) {
-	for _, dir := range []string{"../cmd", "../certs", "../internal", "../proxy", "../session"} {
+	for _, dir := range []string{"../captcha", "../cmd", "../certs", "../internal", "../proxy", "../session"} {
 		err = errors.Join(err, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

@@ -20,10 +20,10 @@ func demoCommand() *cobra.Command {
 	var flags config.Flags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Try it: a local shop with a login, the proxy, and the lines to type",
+		Short: "Try it: a local shop with a login and a captcha, the proxy, and the lines to type",
 		Long: `Run a small HTTPS shop, https://shop.test/, that only the proxy can reach, the
 proxy that shares its sessions, and print lines to try in another terminal.
-Nothing is kept: its CA and its sessions go when it stops.`,
+Captchas are solved by a stand-in that costs nothing. Nothing is kept: its CA and its sessions go when it stops.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return demo(c.Context(), flags, c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -48,7 +48,12 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 		return fmt.Errorf("make a directory for the demo: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	site, err := shop.Start(context.WithoutCancel(ctx), shop.Options{Host: demoHost, User: demoUser, Password: demoPassword})
+	solver, err := startSolver(ctx)
+	if err != nil {
+		return fmt.Errorf("start the captcha service's stand-in: %w", err)
+	}
+	defer solver.close()
+	site, err := shop.Start(context.WithoutCancel(ctx), shop.Options{Host: demoHost, User: demoUser, Password: demoPassword, Captcha: solver.widget()})
 	if err != nil {
 		return fmt.Errorf("start the shop: %w", err)
 	}
@@ -66,6 +71,11 @@ func demo(ctx context.Context, flags config.Flags, stdout, stderr io.Writer) err
 	c.Sites[0].Origin.CA = file
 	c.Sites[0].Origin.Resolve = map[string]string{demoHost + ":443": site.Addr()}
 	c.Sites[0].Origin.HTTPSOnly = true
+	c.Sites[0].Captcha = []config.Captcha{{
+		Type: config.CaptchaAuto, Method: http.MethodPost, When: config.WhenEmpty, Solver: config.SolverCaptchaAI,
+		Prefetch: config.PrefetchPage, Budget: config.CaptchaBudget{PerHour: 20}, OnFailure: config.Reject,
+	}}
+	c.CaptchaAI = solver.account()
 	c.Sites[0].Login = &config.Login{
 		Request:   config.LoginRequest{Method: http.MethodPost, Path: "/login"},
 		LoggedOut: config.Signs{Status: []int{http.StatusUnauthorized}, Redirect: "*/login*"},
@@ -109,6 +119,10 @@ Try this in another terminal:
 
   # Another session is not logged in. The proxy's user name selects it.
   https_proxy=%[5]s curl -s https://shop.test/api/me
+
+  # The contact form has a captcha, and its field is sent empty. The proxy fills it, in about 15 s: as long as a real solve takes.
+  curl -s -b a.jar https://shop.test/contact | grep -o 'data-sitekey="[^"]*"'
+  curl -so /dev/null -w '%%{http_code} %%{redirect_url}\n' -b a.jar -e https://shop.test/contact -d "csrf_token=$token" -d message=Hello -d g-recaptcha-response= https://shop.test/contact
 
 "sessionproxy run%[6]s -- CMD" runs any program behind the proxy, and
 "sessionproxy sessions list%[6]s" shows who is logged in. Log lines follow. Ctrl-C ends the demo.
