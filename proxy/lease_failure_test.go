@@ -427,7 +427,7 @@ func TestAnAnonymousTryMovesWhenItsUpstreamDies(t *testing.T) {
 		case r.Header.Get("Cookie") == "":
 			once.Do(func() {
 				first := one
-				if two.Is(r.RemoteAddr) {
+				if two.Has(r.RemoteAddr) {
 					first = two
 				}
 				go first.Kill()
