@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,7 +160,8 @@ budget and the plan's threads, and wait until they are. Each is paid for.`,
 
 // awaitWarm waits until what was begun is solved, with a bar on a terminal.
 func (a *api) awaitWarm(c *cobra.Command, begun admin.TokensChanged) error {
-	terminal := isTerminal(c.ErrOrStderr())
+	bar := newProgress(c.ErrOrStderr(), "solving", begun.Tokens)
+	defer bar.end()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -179,13 +179,9 @@ func (a *api) awaitWarm(c *cobra.Command, begun admin.TokensChanged) error {
 				now = k
 			}
 		}
-		if terminal {
-			drawBar(c.ErrOrStderr(), begun.Tokens-min(now.Solving, begun.Tokens), begun.Tokens)
-		}
+		bar.set(begun.Tokens - min(now.Solving, begun.Tokens))
 		if now.Solving == 0 {
-			if terminal {
-				fmt.Fprintln(c.ErrOrStderr())
-			}
+			bar.end()
 			if now.Ready == 0 {
 				return fmt.Errorf("no token is ready for %s of %s: the proxy's log says why", widget(begun), begun.Site)
 			}
@@ -200,13 +196,6 @@ func (a *api) awaitWarm(c *cobra.Command, begun admin.TokensChanged) error {
 			return context.Cause(c.Context())
 		}
 	}
-}
-
-// drawBar draws over the line that it drew before.
-func drawBar(w io.Writer, done, all int) {
-	const width = 30
-	full := done * width / all
-	fmt.Fprintf(w, "\r[%s%s] %d/%d", strings.Repeat("#", full), strings.Repeat(".", width-full), done, all)
 }
 
 func widget(t admin.TokensChanged) string {

@@ -37,7 +37,18 @@ const (
 func (p *progress) step() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.n++
+	p.show(p.n + 1)
+}
+
+// set says how many there are.
+func (p *progress) set(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(n)
+}
+
+func (p *progress) show(n int) {
+	p.n = n
 	if p.w == nil || time.Since(p.shown) < barEvery && p.n < p.of {
 		return
 	}
