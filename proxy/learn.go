@@ -28,7 +28,7 @@ func (x *exchange) learn(r *http.Request, resp *http.Response) {
 		return
 	}
 	resp.Body = &watched{
-		ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), limit: maxDocument,
+		ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), limit: maxDocument, length: resp.ContentLength,
 		look: func(raw []byte, encoding string) {
 			doc := unpack.Prefix(encoding, raw, maxDocument)
 			if !mayShow(doc) {

@@ -32,7 +32,7 @@ func (x *exchange) judge(r *http.Request, resp *http.Response) login.Judgment {
 		return j
 	}
 	if !x.mayRetry(r) && !x.endangers(reply.Cookies) {
-		resp.Body = &watched{ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), limit: login.MaxPage, look: func(raw []byte, encoding string) {
+		resp.Body = &watched{ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), limit: login.MaxPage, length: resp.ContentLength, look: func(raw []byte, encoding string) {
 			reply.Page = login.Unpack(encoding, raw)
 			if j, _ := x.site.login.Judge(reply); j.Verdict != login.Unknown {
 				x.note(j)
@@ -284,7 +284,8 @@ func (a *aheadBody) Close() error {
 type watched struct {
 	io.ReadCloser
 	encoding string
-	limit    int // of what is looked at, unpacked
+	limit    int   // of what is looked at, unpacked
+	length   int64 // as announced; -1: unknown
 	seen     []byte
 	look     func(raw []byte, encoding string) // once; nil afterwards
 }
@@ -295,7 +296,9 @@ func (b *watched) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.seen = append(b.seen, p[:n]...)
-	if errors.Is(err, io.EOF) || unpack.Enough(b.encoding, len(b.seen), b.limit) {
+	// The client has all of it before the end is read, and may send its form.
+	whole := b.length >= 0 && int64(len(b.seen)) >= b.length
+	if whole || errors.Is(err, io.EOF) || unpack.Enough(b.encoding, len(b.seen), b.limit) {
 		b.look(b.seen, b.encoding)
 		b.look, b.seen = nil, nil
 	}
