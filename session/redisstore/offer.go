@@ -13,7 +13,7 @@ import (
 // maxOffers bounds, in bytes, what waits for one Redis.
 const maxOffers = 16 << 20
 
-var errBack = errors.New("Redis is back")
+var errBack = errors.New("the store is back")
 
 // versions are those of cookies, and of the marks of deleted ones.
 type versions map[session.Identity]int64

@@ -171,9 +171,9 @@ func TestRevokedValuesOfWorkersAreRefused(t *testing.T) {
 
 func TestASessionThatIsOverStartsAnewByAWorker(t *testing.T) {
 	t.Parallel()
-	st, now := stored(t, &declared, "sid=1; Domain=shop.test; Path=/", "sid=2; Domain=shop.test; Path=/", "x=1; Path=/app")
+	st, _ := stored(t, &declared, "sid=1; Domain=shop.test; Path=/", "sid=2; Domain=shop.test; Path=/", "x=1; Path=/app")
 	s := &Store{clock: newClock(), sites: func(string) (Site, bool) { return declared, true }}
-	now = st.record.Ends + 1e6
+	now := st.record.Ends + 1e6
 	s.clock.offset.Store(now)
 	record, refused := s.adopt(shop, mirrorIs(st, "sid=2"))
 	if record == nil || describe(record.Jar) != "sid=2; Domain=shop.test; Path=/; Secure; HttpOnly" || refused != nil {
