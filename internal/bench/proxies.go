@@ -184,7 +184,7 @@ store: %q
 ca: {cert: %q, key: %q}
 clients: [{name: %q, password: %q}]
 upstream: eu
-upstreams: {eu: {proxies: ["http://%s"]}}
+upstreams: {eu: {proxies: ["http://%s"], wait: 45s}} # a fresh Redis gives no lease for 30 s
 sites:
   - name: bench
     hosts: [%q]
@@ -195,7 +195,7 @@ sites:
 
 // ready waits until the proxy accepts connections, then logs in where there are sessions.
 func (p *proxy) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	for {
 		conn, err := net.Dial("tcp", p.addr)
