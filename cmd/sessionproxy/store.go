@@ -53,6 +53,9 @@ func (i *instance) openRedis(o conn.Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := sameLayout(ctx, i.client, c.Prefix); err != nil {
+		return err
+	}
 	if err := sameCA(ctx, i.client, c.Prefix+"ca", i.authority.Fingerprint()); err != nil {
 		return err
 	}
@@ -118,13 +121,29 @@ func sitesOf(c *config.Config) map[string]redisstore.Site {
 	return sites
 }
 
-// sameCA sees that all proxies on one Redis sign with one CA: clients are sent
-// from one to the other, and trust what they were told to.
-func sameCA(ctx context.Context, client redis.UniversalClient, key, fingerprint string) error {
-	if err := client.SetArgs(ctx, key, fingerprint, redis.SetArgs{Mode: "NX"}).Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return fmt.Errorf("compare the CA with that of other proxies: %w", err)
+// layout numbers the keys of this release in Redis, and what they hold. Another
+// number means another release: it counts up with each change that the one
+// before would misread.
+const layout = "1"
+
+// sameLayout compares the layout with that of the proxies that were here
+// before: two that misread each other's sessions lose them.
+func sameLayout(ctx context.Context, client redis.UniversalClient, prefix string) error {
+	theirs, err := agree(ctx, client, prefix+"layout", layout)
+	if err != nil {
+		return fmt.Errorf("compare the layout of the keys with that of other proxies: %w", err)
 	}
-	theirs, err := client.Get(ctx, key).Result()
+	if theirs != layout {
+		return fmt.Errorf("the keys in this Redis have layout %q, and this release reads and writes layout %s: "+
+			"run the release that the other proxies run, or give this one keys of its own with store.prefix", theirs, layout)
+	}
+	return nil
+}
+
+// sameCA compares the CA's fingerprint with that of the proxies that were here
+// before: clients may be sent from one to the other.
+func sameCA(ctx context.Context, client redis.UniversalClient, key, fingerprint string) error {
+	theirs, err := agree(ctx, client, key, fingerprint)
 	if err != nil {
 		return fmt.Errorf("compare the CA with that of other proxies: %w", err)
 	}
@@ -134,4 +153,12 @@ func sameCA(ctx context.Context, client redis.UniversalClient, key, fingerprint 
 			"where that CA is of no use any more, delete the key %s from Redis", theirs, fingerprint, key)
 	}
 	return nil
+}
+
+// agree sets key to value where it is not set, and returns what it holds then.
+func agree(ctx context.Context, client redis.UniversalClient, key, value string) (string, error) {
+	if err := client.SetArgs(ctx, key, value, redis.SetArgs{Mode: "NX"}).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return "", err
+	}
+	return client.Get(ctx, key).Result()
 }

@@ -143,6 +143,9 @@ func openCopied(ctx context.Context, c *config.Config, name string, create bool)
 	if _, err := client.Check(limit, settings.Prefix); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
+	if err := sameLayout(limit, client, settings.Prefix); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
 	sites := sitesOf(c)
 	store, err := redisstore.Open(redisstore.Options{
 		Client: client, Prefix: settings.Prefix, Encryption: settings.Keys(), NoMirror: !settings.Mirror,

@@ -63,6 +63,20 @@ func TestServeOnRedis(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "another proxy on this Redis signs with another CA") || !strings.Contains(stderr, "delete the key session:ca") {
 		t.Errorf("a proxy with another CA: exit code %d, %s", code, stderr)
 	}
+	if got := server.Do("GET", "session:layout"); got != "1" {
+		t.Errorf("session:layout holds %v, want 1", got)
+	}
+	server.Do("SET", "session:layout", "2")
+	for _, args := range [][]string{
+		{"serve", "--share", "shop.test", "--state", state, "--store", server.URL(), "--listen", freeAddr(t), "--admin", freeAddr(t), "--ops", freeAddr(t)},
+		{"store", "copy", server.URL(), t.TempDir()},
+	} {
+		code, _, stderr := sessionproxy(t.Context(), args...)
+		if code != 1 || !strings.Contains(stderr, `have layout "2", and this release reads and writes layout 1: run the release`) {
+			t.Errorf("%s on another release's keys: exit code %d, %s", args[0], code, stderr)
+		}
+	}
+	server.Do("SET", "session:layout", "1")
 	serving(t, "--share", "shop.test", "--state", state, "--store", server.URL())
 
 	// Nobody asks for a session, so the outage shows when a worker writes.
