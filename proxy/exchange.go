@@ -51,8 +51,9 @@ type exchange struct {
 	upgrade string       // the Upgrade field of the request, then of a 101
 
 	leased    *upstream.Lease // in use; nil where the request leaves directly, and before
-	exit      *upstream.Exit  // of the last lease
-	forwarded bool            // it went to the exit as it is, see forwards
+	patience  upstream.Patience
+	exit      *upstream.Exit // of the last lease
+	forwarded bool           // it went to the exit as it is, see forwards
 
 	judged    login.Judgment // what the reply shows of the session
 	overtaken bool           // a later turn was granted: the reply to this login sets nothing

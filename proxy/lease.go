@@ -52,11 +52,11 @@ func sessionOwner(key session.Key) upstream.Owner {
 }
 
 // take returns the lease that a request leaves by; nil where it leaves directly.
-func (ro route) take(ctx context.Context, id *identity, s *site) (*upstream.Lease, *refusal) {
+func (ro route) take(ctx context.Context, id *identity, s *site, patience *upstream.Patience) (*upstream.Lease, *refusal) {
 	if ro.pool == nil {
 		return nil, nil
 	}
-	l, err := ro.pool.Lease(ctx, ro.owner(id, s))
+	l, err := ro.pool.Lease(ctx, ro.owner(id, s), patience)
 	if err != nil {
 		return nil, noLease(ctx, ro.pool.Name(), err)
 	}
@@ -67,7 +67,7 @@ func (ro route) take(ctx context.Context, id *identity, s *site) (*upstream.Leas
 // failed; nil at the first.
 func (x *exchange) lease(before error) (ref *refusal) {
 	x.release()
-	x.leased, ref = x.rules.route(x.site).take(x, x.id, x.site)
+	x.leased, ref = x.rules.route(x.site).take(x, x.id, x.site, &x.patience)
 	if x.leased == nil {
 		var f *upstream.Error
 		if ref != nil && errors.As(before, &f) && f.Reason == upstream.Auth {
@@ -144,8 +144,9 @@ func (p *Proxy) open(ctx context.Context, r *rules, id *identity, s *site, t tar
 	if err := p.egressName(r, o, t); err != nil {
 		return nil, nil, originFailed(t.host, dialError{err})
 	}
+	var patience upstream.Patience
 	for try := 1; ; try++ {
-		l, ref := ro.take(ctx, id, s)
+		l, ref := ro.take(ctx, id, s, &patience)
 		if ref != nil {
 			return nil, nil, ref
 		}

@@ -257,7 +257,7 @@ func (run *recipeRun) lease(ctx context.Context) (*upstream.Lease, *refusal) {
 	if pool == nil {
 		return nil, nil
 	}
-	l, err := pool.Lease(ctx, sessionOwner(run.key))
+	l, err := pool.Lease(ctx, sessionOwner(run.key), new(upstream.Patience))
 	if err != nil {
 		return nil, noLease(ctx, pool.Name(), err)
 	}

@@ -165,7 +165,7 @@ var keys = []key{
 	{"upstreams[].capacity", "NUMBER", "1", "How many leases each upstream gives at once."},
 	{"upstreams[].idle", "DURATION", "30s", "A lease that nobody has used for so long goes back."},
 	{"upstreams[].max_age", "DURATION", "0", "A lease that is so old takes no new requests; its owner gets another one, on another upstream if one is free. 0: never."},
-	{"upstreams[].wait", "DURATION", "10s", "How long a request waits for a lease. Then it is answered with 503 `lease_exhausted`."},
+	{"upstreams[].wait", "DURATION", "10s", "How long a request waits for a lease, or for two where it moves. Then it is answered with 503 `lease_exhausted`."},
 	{"upstreams[].strict", "BOOL", "false", "`true`: an owner whose upstream is out of order gets 503 `lease_lost` and no other upstream, until its own is back, or it has asked for nothing during `idle`."},
 	{"upstreams[].ca", formFile, "", "Certificates (PEM) that `https://` upstreams are verified against, beside the system's."},
 	{"upstreams[].check.url", "URL", "", "Asked for through each upstream that nobody uses. One that fails rests; one that rests and succeeds comes back. Without it only traffic tells."},

@@ -50,7 +50,7 @@ func leasing(t *testing.T, capacity int, urls ...string) (http.Handler, *upstrea
 // holding has an owner hold a lease as long as the test.
 func holding(t *testing.T, p *upstream.Pool, o upstream.Owner) *upstream.Lease {
 	t.Helper()
-	l, err := p.Lease(t.Context(), o)
+	l, err := p.Lease(t.Context(), o, new(upstream.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestALeaseIsReleased(t *testing.T) {
 		t.Errorf("released: %+v", released)
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		next, err := p.Lease(t.Context(), owner)
+		next, err := p.Lease(t.Context(), owner, new(upstream.Patience))
 		if err != nil || time.Now().After(end) {
 			t.Fatal("the owner keeps its upstream", err)
 		}

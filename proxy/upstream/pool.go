@@ -37,6 +37,7 @@ type Pool struct {
 
 	ctx       context.Context // ends with the pool
 	stop      context.CancelFunc
+	declared  chan struct{} // closed once the ledger knows what the pool is
 	seek      chan struct{} // there is something to ask the ledger for
 	sweep     chan struct{} // there is something to give back
 	redeclare chan struct{} // the configuration has changed
@@ -49,12 +50,25 @@ type Pool struct {
 type waiter struct {
 	owner Owner
 	ready chan struct{} // closed when it is worth another look
+	told  chan struct{} // closed once it is known why it waits
 
 	// Why it waits; guarded by the pool.
 	why   Why
 	after time.Duration
 	err   error
 }
+
+// tell notes why it waits. The caller holds the pool's mu.
+func (w *waiter) tell(why Why, after time.Duration, err error) {
+	if w.why == "" && w.err == nil {
+		close(w.told)
+	}
+	w.why, w.after, w.err = why, after, err
+}
+
+// Patience is what one request has waited for leases: its zero value, not yet.
+// What the pool's configuration lets a request wait is for all its leases.
+type Patience struct{ spent time.Duration }
 
 // The errors of Lease.
 var (
@@ -83,7 +97,7 @@ func newPool(name string, shared *Options, c Config) *Pool {
 		name: name, ledger: shared.Ledger, shared: shared, log: shared.Log.With("pool", name), prefix: rand.Text() + "-",
 		owned: map[Owner]*Lease{}, held: map[string]*Lease{}, exits: map[Upstream]*Exit{},
 		returned: map[string]*returned{}, suspects: map[string]suspect{},
-		seek: make(chan struct{}, 1), sweep: make(chan struct{}, 1), redeclare: make(chan struct{}, 1),
+		declared: make(chan struct{}), seek: make(chan struct{}, 1), sweep: make(chan struct{}, 1), redeclare: make(chan struct{}, 1),
 	}
 	p.conf.Store(&c)
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -97,13 +111,13 @@ func newPool(name string, shared *Options, c Config) *Pool {
 func (p *Pool) Name() string { return p.name }
 
 // Lease returns the owner's lease, waiting for one as long as the pool's
-// configuration says. Its error is [ErrLost], [ErrClosed], an *[Exhausted], an
-// *[Unavailable], or that of ctx.
-func (p *Pool) Lease(ctx context.Context, o Owner) (*Lease, error) {
+// configuration says, less what the request has waited before. Its error is
+// [ErrLost], [ErrClosed], an *[Exhausted], an *[Unavailable], or that of ctx.
+func (p *Pool) Lease(ctx context.Context, o Owner, request *Patience) (*Lease, error) {
 	if l, err := p.take(o); l != nil || err != nil {
 		return l, err
 	}
-	return p.wait(ctx, o)
+	return p.wait(ctx, o, request)
 }
 
 // take returns the lease that the owner has, or nil.
@@ -125,12 +139,16 @@ func (p *Pool) take(o Owner) (*Lease, error) {
 }
 
 // wait stands in the queue.
-func (p *Pool) wait(ctx context.Context, o Owner) (*Lease, error) {
-	limit := time.NewTimer(p.conf.Load().Wait)
+func (p *Pool) wait(ctx context.Context, o Owner, request *Patience) (*Lease, error) {
+	limit := time.NewTimer(p.conf.Load().Wait - request.spent)
 	defer limit.Stop()
-	w := &waiter{owner: o}
+	w := &waiter{owner: o, told: make(chan struct{})}
 	began := now()
-	defer func() { p.shared.Waited(p.name, now()-began) }()
+	defer func() {
+		took := now() - began
+		request.spent += took
+		p.shared.Waited(p.name, took)
+	}()
 	for {
 		w.ready = make(chan struct{})
 		p.mu.Lock()
@@ -151,12 +169,26 @@ func (p *Pool) wait(ctx context.Context, o Owner) (*Lease, error) {
 			p.leave(w)
 			return nil, context.Cause(ctx)
 		case <-limit.C:
+			p.hear(ctx, w)
 		}
 		p.leave(w)
 		if l, err := p.take(o); l != nil || err != nil {
 			return l, err // in the same moment
 		}
 		return nil, p.exhausted(w)
+	}
+}
+
+// hear has a waiter whose time is over hear the ledger's answer yet: however
+// short it may wait, it gets what is free.
+func (p *Pool) hear(ctx context.Context, w *waiter) {
+	limit := time.NewTimer(askTime)
+	defer limit.Stop()
+	select {
+	case <-w.told:
+	case <-w.ready:
+	case <-limit.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -63,7 +63,7 @@ func worker(n int) upstream.Owner { return upstream.Worker("crawler", fmt.Sprint
 // lease takes the owner's lease, which the test gives back.
 func lease(t *testing.T, p *upstream.Pool, o upstream.Owner) *upstream.Lease {
 	t.Helper()
-	l, err := p.Lease(t.Context(), o)
+	l, err := p.Lease(t.Context(), o, new(upstream.Patience))
 	if err != nil {
 		t.Fatalf("lease of %s: %v", o, err)
 	}
@@ -113,7 +113,7 @@ func TestRequestsOfOneOwnerWaitTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			l, err := p.Lease(t.Context(), worker(2))
+			l, err := p.Lease(t.Context(), worker(2), new(upstream.Patience))
 			if err != nil {
 				t.Error(err)
 				return
@@ -136,7 +136,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	const owners = 5
 	for n := 1; n <= owners; n++ {
 		wg.Go(func() {
-			l, err := p.Lease(t.Context(), worker(n))
+			l, err := p.Lease(t.Context(), worker(n), new(upstream.Patience))
 			if err != nil {
 				t.Error(err)
 				return
@@ -165,7 +165,7 @@ func TestWhoLeavesTheQueueHoldsNobodyUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		_, err := p.Lease(ctx, worker(1))
+		_, err := p.Lease(ctx, worker(1), new(upstream.Patience))
 		gone <- err
 	}()
 	eventually(t, "it waits", func() bool { return waiting(t, p) == 1 })
@@ -191,7 +191,7 @@ func TestWhoWaitsInVainLearnsWhy(t *testing.T) {
 			for n := range tt.n {
 				defer lease(t, p, worker(n)).Done()
 			}
-			_, err := p.Lease(t.Context(), worker(9))
+			_, err := p.Lease(t.Context(), worker(9), new(upstream.Patience))
 			full, ok := errors.AsType[*upstream.Exhausted](err)
 			if !ok || full.Why != tt.want || full.Pool != "eu" {
 				t.Errorf("%v, want that it is %s", err, tt.want)
@@ -227,7 +227,7 @@ func TestAPoolThatGoesServesWhatIsUnderWay(t *testing.T) {
 	l := lease(t, p, worker(1))
 	waits := make(chan error, 1)
 	go func() {
-		_, err := p.Lease(t.Context(), worker(2))
+		_, err := p.Lease(t.Context(), worker(2), new(upstream.Patience))
 		waits <- err
 	}()
 	eventually(t, "another waits", func() bool { return waiting(t, p) == 1 })
@@ -235,7 +235,7 @@ func TestAPoolThatGoesServesWhatIsUnderWay(t *testing.T) {
 	if err := <-waits; !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("who waited got %v", err)
 	}
-	if _, err := p.Lease(t.Context(), worker(1)); !errors.Is(err, upstream.ErrClosed) {
+	if _, err := p.Lease(t.Context(), worker(1), new(upstream.Patience)); !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("a new request got %v", err)
 	}
 	if u, err := p.Usage(t.Context()); err != nil || u.Held != 1 {
@@ -282,14 +282,14 @@ func TestALeaseThatIsCutInUseRunsOutInTheLedger(t *testing.T) {
 // A lease costs a request next to nothing once it is held.
 func BenchmarkHeldLease(b *testing.B) {
 	p := newPool(b, 1, nil)
-	l, err := p.Lease(b.Context(), worker(1))
+	l, err := p.Lease(b.Context(), worker(1), new(upstream.Patience))
 	if err != nil {
 		b.Fatal(err)
 	}
 	l.Done()
 	b.ReportAllocs()
 	for b.Loop() {
-		l, err := p.Lease(b.Context(), upstream.Worker("crawler", "w1"))
+		l, err := p.Lease(b.Context(), upstream.Worker("crawler", "w1"), new(upstream.Patience))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -19,6 +19,11 @@ const (
 
 // seekLeases asks the ledger for those that wait, until ctx ends.
 func (p *Pool) seekLeases(ctx context.Context) {
+	select {
+	case <-p.declared: // before, it would answer that the pool is empty
+	case <-ctx.Done():
+		return
+	}
 	again := time.NewTimer(askEvery)
 	defer again.Stop()
 	for {
@@ -87,7 +92,9 @@ func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expireOverdue() // they may be among what was given
+	asked := map[Owner]bool{}
 	for i, owner := range owners {
+		asked[owner] = true
 		mine := func(w *waiter) bool { return w.owner == owner }
 		switch {
 		case err != nil:
@@ -114,13 +121,18 @@ func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err 
 			p.waiting = slices.DeleteFunc(p.waiting, mine)
 		}
 	}
+	behind := Answer{Why: Full} // there were too many others for one call
+	if n := len(answers); n > 0 && answers[n-1].Token == "" {
+		behind = answers[n-1]
+	}
+	p.tell(func(w *waiter) bool { return !asked[w.owner] }, behind.Why, behind.After, err)
 }
 
 // tell notes why some waiters still wait.
 func (p *Pool) tell(which func(*waiter) bool, why Why, after time.Duration, err error) {
 	for _, w := range p.waiting {
 		if which(w) {
-			w.why, w.after, w.err = why, after, err
+			w.tell(why, after, err)
 		}
 	}
 }

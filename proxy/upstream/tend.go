@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -22,8 +23,13 @@ type returned struct {
 func (p *Pool) tend(ctx context.Context) {
 	tick := time.NewTicker(p.ledger.LeaseTime() / 30)
 	defer tick.Stop()
-	declared := p.declare(ctx)
+	declared, first := false, sync.OnceFunc(func() { close(p.declared) })
 	for {
+		if !declared {
+			if declared = p.declare(ctx); declared {
+				first()
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -31,9 +37,6 @@ func (p *Pool) tend(ctx context.Context) {
 			declared = false
 		case <-p.sweep:
 		case <-tick.C:
-		}
-		if !declared {
-			declared = p.declare(ctx)
 		}
 		p.review()
 		p.giveBack(ctx)
