@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -102,37 +101,40 @@ func (x *exchange) unpackForm(encoding string) *spool.Body {
 
 // find notes which of the fields get a token.
 func (h *heldForm) find(kind form.Type, wants []want, body io.ReaderAt, size int64) {
+	var places [][]form.Edit
 	for _, w := range wants {
 		field, err := form.ParseField(w.field)
 		if err != nil {
 			continue // a page named it
 		}
 		found, err := kind.Scan(io.NewSectionReader(body, 0, size), field)
-		if err == nil && w.rule.takes(found.State) && h.fits(found) {
+		if err != nil || !w.rule.takes(found.State) {
+			continue
+		}
+		place, err := found.Fill("")
+		if err != nil {
+			continue
+		}
+		// Two rules may name one place: the first has it.
+		if _, free := form.Merge(append(places, place)...); free {
+			places = append(places, place)
 			h.fills = append(h.fills, &fill{want: w, found: found})
 		}
 	}
-}
-
-// fits says whether a field can be written where it was found.
-func (h *heldForm) fits(f form.Found) bool {
-	_, err := f.Fill("")
-	return err == nil
 }
 
 // write has the form leave with the tokens. What was packed leaves unpacked:
 // each origin that takes a packed body takes that too, and the bytes that were
 // not touched are then the client's own.
 func (h *heldForm) write(r *http.Request) error {
-	var edits []form.Edit
-	for _, f := range h.fills {
-		more, err := f.found.Fill(f.token.Value)
-		if err != nil {
+	all := make([][]form.Edit, len(h.fills))
+	for i, f := range h.fills {
+		var err error
+		if all[i], err = f.found.Fill(f.token.Value); err != nil {
 			return err
 		}
-		edits = append(edits, more...)
 	}
-	slices.SortStableFunc(edits, func(a, b form.Edit) int { return cmp.Compare(a.At, b.At) })
+	edits, _ := form.Merge(all...) // find has seen that it can be done
 	if h.upload == nil {
 		patched, size := form.Patch(strings.NewReader(h.query), int64(len(h.query)), edits)
 		h.out = &formBody{Reader: patched}

@@ -11,10 +11,12 @@ package form
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -95,6 +97,9 @@ type Edit struct {
 	At   int64  // where, from the start of the body as it came
 	Len  int64  // how many bytes it replaces; 0: it inserts
 	With []byte // by what
+
+	adds      string // the field that was not there; "" where it was
+	separator string // before With, where another field is added first
 }
 
 // Fill says how to give the field this value, where it is missing too. Of a
@@ -138,8 +143,30 @@ func (f *Found) noteAll(value span, empty bool) {
 	}
 }
 
+// Merge puts the edits of several fields of one body in order, and says whether
+// all can be made: two fields may be one place by two names, or one may lie
+// within the other.
+func Merge(fields ...[]Edit) (edits []Edit, ok bool) {
+	edits = slices.Concat(fields...)
+	// Where something that is cut begins, an empty value may end, and where
+	// that ends a field may be added.
+	slices.SortStableFunc(edits, func(a, b Edit) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Len, b.Len), cmp.Compare(a.adds, b.adds))
+	})
+	for i := 1; i < len(edits); i++ {
+		before, e := &edits[i-1], &edits[i]
+		switch {
+		case e.At < before.At+before.Len, e.At == before.At && e.Len == 0 && e.adds == before.adds:
+			return nil, false
+		case e.At == before.At && before.adds != "" && e.adds != "":
+			e.With = append([]byte(e.separator), e.With...)
+		}
+	}
+	return edits, true
+}
+
 // Patch is the body of that size with the edits made, and its new size. The
-// edits are in order, and no two touch.
+// edits are as Merge returns them.
 func Patch(body io.ReaderAt, size int64, edits []Edit) (io.Reader, int64) {
 	var parts []io.Reader
 	at, length := int64(0), size

@@ -205,3 +205,56 @@ func patch(t *testing.T, body string, edits []Edit) string {
 	}
 	return got.String()
 }
+
+// Fields of one body that need a token at once: each is a name in fields, and
+// gets its own name as a token.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, contentType, body, fields, want string }{
+		{"two members of an empty object", jsonType, `{ }`, "g h", `{ "g":"g","h":"h"}`},
+		{"two more members", jsonType, `{"a":1}`, "h g", `{"a":1,"g":"g","h":"h"}`},
+		{"an empty object in another", jsonType, `{"c":{}}`, "$.c.x $.c.y z", `{"c":{"x":"$.c.x","y":"$.c.y"},"z":"z"}`},
+		{"one place by two names", jsonType, `{"g":""}`, "g $.g", ""},
+		{"one missing place by two names", jsonType, `{}`, "g $.g", ""},
+		{"a place within another", jsonType, `{"g":{"h":""}}`, "g $.g.h", ""},
+		{"two pairs of an empty body", urlencoded, "", "g h", "g=g&h=h"},
+		{"a pair that is added after one that is empty", urlencoded, "a=1&h=", "g h", "a=1&h=h&g=g"},
+		{"an empty pair that ends where one begins that is cut", urlencoded, "b=1&g=&b=", "b g", "b=b&g=g"},
+		{"a part that is added after one that is empty", multi, parts(`name="h"`, ""), "g h", parts(`name="h"`, "h", `name="g"`, "g")},
+		{"two more parts", multi, parts(`name="a"`, "1"), "g h", parts(`name="a"`, "1", `name="g"`, "g", `name="h"`, "h")},
+		{"one pair by two wishes", urlencoded, "g=", "g g", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			typ, _ := TypeOf(tt.contentType)
+			var all [][]Edit
+			for name := range strings.FieldsSeq(tt.fields) {
+				f, err := ParseField(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := typ.Scan(strings.NewReader(tt.body), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				edits, err := found.Fill(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, edits)
+			}
+			edits, ok := Merge(all...)
+			if ok != (tt.want != "") {
+				t.Fatalf("all can be made: %v", ok)
+			}
+			if !ok {
+				return
+			}
+			r, size := Patch(strings.NewReader(tt.body), int64(len(tt.body)), edits)
+			got, err := io.ReadAll(r)
+			if string(got) != tt.want || int64(len(got)) != size || err != nil {
+				t.Errorf("%q of %d bytes, %v; want %q", got, size, err, tt.want)
+			}
+		})
+	}
+}

@@ -93,11 +93,13 @@ func (j *jsonScan) object(steps []step, on bool, depth int) error {
 		}
 	}
 	if on && len(steps) == 1 && steps[0].name != nil {
-		at, member := j.at, append(quote(*steps[0].name), ':')
+		at, name, member, separator := j.at, *steps[0].name, append(quote(*steps[0].name), ':'), ","
 		if members > 0 {
-			member = append([]byte{','}, member...)
+			member, separator = append([]byte{','}, member...), ""
 		}
-		j.found.add = func(value string) Edit { return Edit{At: at, With: append(bytes.Clone(member), quote(value)...)} }
+		j.found.add = func(value string) Edit {
+			return Edit{At: at, With: append(bytes.Clone(member), quote(value)...), adds: name, separator: separator}
+		}
 	}
 	_, err = j.next()
 	return err

@@ -41,7 +41,7 @@ func scanMultipart(s *scanner, f Field) (Found, error) {
 		before, after = after, before
 	}
 	found.add = func(value string) Edit {
-		return Edit{At: end, With: fmt.Appendf(nil, "%s%s\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s%s", before, m.dash, f.name, value, after)}
+		return Edit{At: end, adds: f.name, With: fmt.Appendf(nil, "%s%s\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s%s", before, m.dash, f.name, value, after)}
 	}
 	if end == 0 {
 		found.add = nil // the body begins with the closing delimiter

@@ -40,11 +40,11 @@ func scanURLEncoded(s *scanner, f Field) (Found, error) {
 	}
 	end := s.at
 	found.add = func(value string) Edit {
-		with := url.QueryEscape(f.name) + "=" + url.QueryEscape(value)
+		with, separator := url.QueryEscape(f.name)+"="+url.QueryEscape(value), "&"
 		if end > 0 {
-			with = "&" + with
+			with, separator = "&"+with, ""
 		}
-		return Edit{At: end, With: []byte(with)}
+		return Edit{At: end, With: []byte(with), adds: f.name, separator: separator}
 	}
 	return found, nil
 }
