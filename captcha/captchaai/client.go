@@ -72,6 +72,7 @@ type Client struct {
 
 	breaker breaker
 	open    atomic.Int64 // tasks that the service took and has not answered
+	closed  atomic.Bool
 }
 
 // Limits of one call.
@@ -123,8 +124,13 @@ func httpClient(o Options, single bool) *http.Client {
 	}
 }
 
-// Close ends idle connections. Calls under way go on.
+// Close ends idle connections. Solves under way go on, and leave none behind.
 func (c *Client) Close() {
+	c.closed.Store(true)
+	c.closeIdle()
+}
+
+func (c *Client) closeIdle() {
 	c.questions.CloseIdleConnections()
 	c.submissions.CloseIdleConnections()
 }
@@ -153,7 +159,12 @@ func (c *Client) call(ctx context.Context, op, endpoint string, params url.Value
 	if err != nil {
 		return reply{}, unanswered(ctx, op, submits && wrote.Load(), 0, err)
 	}
-	defer resp.Body.Close()
+	defer func() {
+		resp.Body.Close()
+		if c.closed.Load() {
+			c.closeIdle()
+		}
+	}()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
 		return reply{}, unanswered(ctx, op, submits, resp.StatusCode, err)

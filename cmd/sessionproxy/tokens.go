@@ -80,13 +80,16 @@ func (i *instance) useSolver(client *captchaai.Client, c *config.Config) {
 	if client == i.solver && c.CaptchaAI == i.current.Load().CaptchaAI && client != nil {
 		return // what is learned of the plan's threads stays
 	}
-	i.solver = client
-	if client == nil {
-		i.tokens.Use(captcha.Service{})
-		return
+	var service captcha.Service
+	if client != nil {
+		service = captcha.Service{Solver: client, Threads: c.CaptchaAI.Threads, Plan: func(ctx context.Context) (int, error) {
+			threads, err := client.ThreadsInfo(ctx)
+			return threads.Total, err
+		}}
 	}
-	i.tokens.Use(captcha.Service{Solver: client, Threads: c.CaptchaAI.Threads, Plan: func(ctx context.Context) (int, error) {
-		threads, err := client.ThreadsInfo(ctx)
-		return threads.Total, err
-	}})
+	i.tokens.Use(service)
+	if i.solver != nil && i.solver != client {
+		i.solver.Close()
+	}
+	i.solver = client
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,10 +28,20 @@ func TestAReloadChangesTheAccount(t *testing.T) {
 	keys := []string{strings.Repeat("a", 32), strings.Repeat("b", 32)}
 	var services [2]*captchatest.Service
 	var urls [2]string
+	var open [2]atomic.Int64 // connections
 	for n := range services {
 		services[n] = captchatest.New(captchatest.Options{Key: keys[n], Threads: 3,
 			Outcome: func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{} }})
-		s := httptest.NewServer(services[n])
+		s := httptest.NewUnstartedServer(services[n])
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				open[n].Add(1)
+			case http.StateClosed:
+				open[n].Add(-1)
+			}
+		}
+		s.Start()
 		defer s.Close()
 		urls[n] = s.URL
 	}
@@ -100,6 +113,13 @@ sites:
 	i.reload(source)
 	if err := warm(); err == nil || i.solver != nil {
 		t.Errorf("%v: solved by an account that is no longer configured", err)
+	}
+	for n := range open { // sooner than idle connections end by themselves
+		for began := time.Now(); open[n].Load() > 0; time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("%d connections to service %d are left of an account that is not configured", open[n].Load(), n)
+			}
+		}
 	}
 }
 
