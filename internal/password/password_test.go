@@ -72,6 +72,33 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// What other programs write is read. Each hash was made by the program that its
+// row names, with the cheapest settings that it takes.
+func TestHashesOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ program, written, password string }{
+		{"argon2 -id -e", "$argon2id$v=19$m=4096,t=3,p=1$c29tZXNhbHRzYWx0$aw3frmapjHWtB5e8gPVcX90BTkYlxL55D//WwcnS+Y8", "s3cret"},
+		{"argon2 -id -e -p 4 -l 24", "$argon2id$v=19$m=4096,t=2,p=4$c29tZXNhbHRzYWx0$OTALDS7CZVYwR0RSHthrVs+s/qu8UUNT", "s3cret"},
+		{"Python's argon2-cffi", "$argon2id$v=19$m=8192,t=2,p=8$je6JWjFWvdD+Ko1O8VeQUQ$PCCYwfCy1tz+irg6Q7tiOw", "s3cret"},
+		{"Python's passlib.hash.argon2", "$argon2id$v=19$m=8192,t=2,p=2$Yuy9d671PmeM0RoD4Dyn1A$HvccCuOkQXT/ym9zEDyPSA", "s3cret"},
+		{"Python's passlib.hash.bcrypt", "$2b$04$Lps6imVBau3yqAGk7UANHuBeLBIV92YpQOe/pyCaNvUUoTkFOMLrK", "s3cret"},
+		{"Python's bcrypt", "$2b$04$axDN3wS6OR35FRLCaVqctOoBdMU9BMdqu60qgLvNtYPHWLlB1gpE2", "s3cret"},
+		{"PHP's PASSWORD_ARGON2ID", "$argon2id$v=19$m=8192,t=2,p=1$ZU1HNUNXdW1pSzhPazBUYw$gCz9cute9XnttcT8hPFDGIhV1yolkQU6pwwHKNWg4l4", "s3cret"},
+		{"PHP's PASSWORD_BCRYPT", "$2y$04$y0SXQHoKAKW.QUSycuYB6eMFCqklQNfpjJwHvJ6cqCPLoj.Wj7NTS", "s3cret"},
+		{"htpasswd -B", "$2y$05$c8DYear94Y.wFMWhMD2XbORtsxh1Ut7qsuYPnksQ19JYYIpfIP6Om", "s3cret"},
+		{"htpasswd -B, beyond ASCII", "$2y$04$nVhloAJ9g9buDa6nTPC4XesxJ2VtU6cvQJPGukwZs2Ont1bye0ejO", "s3crét"},
+		{"htpasswd -B, beyond bcrypt's 72 bytes", "$2y$04$vMf6pbCfFao2b0s0OIDCAODjC8fOJkaVMPTz.7BBZ.bypIx9fZOzW", strings.Repeat("x", 80)},
+	} {
+		t.Run(tt.program, func(t *testing.T) {
+			t.Parallel()
+			s := parse(t, tt.written)
+			if !s.Slow() || !s.Matches(tt.password) || s.Matches("not "+tt.password) || s.Matches(tt.written) {
+				t.Errorf("slow %t, right %t, wrong %t, the hash itself %t", s.Slow(), s.Matches(tt.password), s.Matches("not "+tt.password), s.Matches(tt.written))
+			}
+		})
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	argon := func(params string) string { return "$argon2id$v=19$" + params + "$" + salt8 + "$" + key }
@@ -90,6 +117,11 @@ func TestParseRefuses(t *testing.T) {
 		{"argon2i", "$argon2i$v=19$m=65536,t=3,p=4$" + salt8 + "$" + key, "argon2id or bcrypt"},
 		{"crypt's SHA-512", "$6$salt$hash", "argon2id or bcrypt"},
 		{"bcrypt's broken one", "$2x$10$abcdefghijklmnopqrstuu.abcdefghijklmnopqrstuvwxyz01234", "argon2id or bcrypt"},
+		{"passlib's bcrypt over SHA-256", "$bcrypt-sha256$v=2,t=2b,r=4$/HR2ZXtewmMZKati0Z7P9e$hF7GltZABmC0PuTwChpMCsW/4qIJody", "argon2id or bcrypt"},
+		{"passlib's PBKDF2", "$pbkdf2-sha256$29000$N2YMIWQsBWBMae09x1jrPQ$1t8iyB2A.WF/Z5JZv.lfCIhXXN33N23OSgQYThBYRfk", "argon2id or bcrypt"},
+		{"phpass", "$P$BGpVx2.5kF1Nq6gNcfy7X6lqk7ppE9.", "argon2id or bcrypt"},
+		{"htpasswd -s", "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "argon2id or bcrypt"},
+		{"LDAP's", "{SSHA}W6ph5Mm5Pz8GgiULbPgzG37mj9gXXXX=", "argon2id or bcrypt"},
 		{"a bcrypt hash cut off", "$2b$10$abcdefghijklmnopqrstuv", "60 characters"},
 		{"a bcrypt cost that takes hours", "$2b$31$" + strings.Repeat("a", 53), "too long"},
 	} {

@@ -75,14 +75,9 @@ func Parse(text string) (Secret, error) {
 }
 
 // mark begins a hash, and no password that anybody is likely to choose.
-var mark = regexp.MustCompile(`^\$(argon2[a-z]*|[0-9][a-z]?|pbkdf2[a-z0-9-]*|scrypt|apr1|y|gy|sha1|md5)\$`)
+var mark = regexp.MustCompile(`^(\$(argon2[a-z]*|[0-9][a-z]?|bcrypt-sha256|pbkdf2[a-z0-9-]*|scrypt|apr1|y|gy|sha1|md5|[PHS])\$|\{[A-Z0-9-]+\})`)
 
-func scheme(text string) string {
-	if m := mark.FindStringSubmatch(text); m != nil {
-		return m[1]
-	}
-	return ""
-}
+func scheme(text string) string { return strings.Trim(mark.FindString(text), "$") }
 
 // parseArgon reads the PHC string format: $argon2id$v=19$m=65536,t=3,p=1$SALT$KEY.
 func parseArgon(text string) (*argon, error) {
