@@ -18,6 +18,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/access/accesstest"
 	"github.com/sessionproxy/sessionproxy/proxy/access/redisstore"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,6 +51,59 @@ func TestCluster(t *testing.T) {
 	accesstest.Run(t, views(func(t *testing.T) redis.UniversalClient {
 		return closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes.Nodes[0].Addr}}))
 	}))
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	group := redistest.Sentinel(t)
+	o, err := conn.Parse(group.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(t *testing.T) redis.UniversalClient {
+		c, err := conn.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return closing(t, c)
+	}
+	t.Run("the contract", func(t *testing.T) { accesstest.Run(t, views(open)) })
+
+	// A replica that becomes the master keeps what was revoked, and messages go
+	// on by it.
+	a, b := redisstore.New(open(t), "session:"), redisstore.New(open(t), "session:")
+	if _, err := a.Swap(t.Context(), "denied:x", nil, []byte("1"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var heard atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.Follow(ctx, func(m access.Message) {
+			if m.Topic == "denied" {
+				heard.Add(1)
+			}
+		})
+	}()
+	defer func() { stop(); <-done }()
+	publish := func() bool {
+		// While the master changes it may fail: that is the caller's to try again.
+		_ = a.Publish(t.Context(), access.Message{Topic: "denied", Body: "y"})
+		return heard.Load() > 0
+	}
+	redistest.Eventually(t, 20*time.Second, "a message comes by the first master", publish)
+	group.Failover()
+	heard.Store(0)
+	redistest.Eventually(t, 20*time.Second, "a message comes by the new master", publish)
+	redistest.Eventually(t, 20*time.Second, "the new master is read, and has what was revoked", func() bool {
+		all, err := b.List(t.Context(), "denied:")
+		return err == nil && string(all["denied:x"]) == "1"
+	})
+	redistest.Eventually(t, 20*time.Second, "the new master is written", func() bool {
+		_, err := a.Swap(t.Context(), "denied:y", nil, []byte("1"), time.Hour)
+		return err == nil
+	})
 }
 
 // The user that the manual makes may do all that this store does.
