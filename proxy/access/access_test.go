@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,12 @@ func newAuthority(t testing.TB, store access.Store, change ...func(*access.Optio
 
 func logIn(t testing.TB, a *access.Authority) access.Tokens {
 	t.Helper()
-	tokens, err := a.Login(t.Context(), "ana", "s3cret", "laptop", here)
+	return logInAs(t, a, "ana", "s3cret")
+}
+
+func logInAs(t testing.TB, a *access.Authority, name, pass string) access.Tokens {
+	t.Helper()
+	tokens, err := a.Login(t.Context(), name, pass, "laptop", here)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +147,7 @@ func TestWhatATokenSays(t *testing.T) {
 	if h["alg"] != "EdDSA" || h["typ"] != "JWT" || h["kid"] == "" || len(h) != 3 {
 		t.Errorf("header %v", h)
 	}
-	for _, name := range []string{"sub", "exp", "iat", "jti", "aud", "roles"} {
+	for _, name := range []string{"sub", "exp", "iat", "jti", "aud", "roles", "proof"} {
 		if c[name] == nil {
 			t.Errorf("no %s in %v", name, c)
 		}
@@ -260,10 +266,6 @@ func TestOperatorsThatChange(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, newStore(t))
 	tokens := logIn(t, a)
-	browser, _, err := a.LoginBrowser(t.Context(), "ana", "s3cret", "Firefox", here)
-	if err != nil {
-		t.Fatal(err)
-	}
 	set := func(o ...config.Operator) {
 		t.Helper()
 		if err := a.SetOperators(o); err != nil {
@@ -274,13 +276,53 @@ func TestOperatorsThatChange(t *testing.T) {
 	if who, err := a.Bearer(t.Context(), tokens.Access); who.Role != config.RoleViewer || err != nil {
 		t.Errorf("with another role now: %+v, %v", who, err)
 	}
-	set(config.Operator{Name: "ana", Password: "changed", Role: config.RoleViewer})
-	refresh(t, a, tokens.Refresh, access.ErrToken)
-	if _, err := a.Browser(t.Context(), browser, here); !errors.Is(err, access.ErrToken) {
-		t.Errorf("a browser, with another password now: %v", err)
+	for what, change := range map[string][]config.Operator{
+		"another password": {{Name: "ana", Password: "changed", Role: config.RoleOperator}, vic},
+		"nobody":           {vic},
+	} {
+		t.Run(what, func(t *testing.T) {
+			set(ana, vic)
+			tokens, eyes := logIn(t, a), logInAs(t, a, "vic", "look")
+			browser, _, err := a.LoginBrowser(t.Context(), "ana", "s3cret", "Firefox", here)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := func(when string) {
+				t.Helper()
+				wantBearer(t, a, tokens.Access, access.ErrToken)
+				refresh(t, a, tokens.Refresh, access.ErrToken)
+				if _, err := a.Browser(t.Context(), browser, here); !errors.Is(err, access.ErrToken) {
+					t.Errorf("a browser, %s: %v", when, err)
+				}
+			}
+			set(change...)
+			out("at once")
+			if all, err := a.Devices(t.Context()); err != nil || slices.ContainsFunc(all, func(d access.Device) bool { return d.Operator == "ana" }) {
+				t.Errorf("her devices are %+v, %v", all, err)
+			}
+			set(ana, vic)
+			out("when she is declared as before")
+			wantBearer(t, a, logIn(t, a).Access, nil)
+			wantBearer(t, a, eyes.Access, nil) // vic has not changed
+			refresh(t, a, eyes.Refresh, nil)
+		})
 	}
-	set(vic)
-	wantBearer(t, a, tokens.Access, access.ErrToken)
+}
+
+// A proxy that was not there when a password was changed takes no token of the
+// old one, and lets alone what others issue by it.
+func TestAProxyThatBeginsWithAnotherPassword(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	old := newAuthority(t, store)
+	tokens := logIn(t, old)
+	changed := newAuthority(t, store, func(o *access.Options) {
+		o.Operators = []config.Operator{{Name: "ana", Password: "changed", Role: config.RoleOperator}}
+	})
+	wantBearer(t, changed, tokens.Access, access.ErrToken)
+	refresh(t, changed, tokens.Refresh, access.ErrToken)
+	wantBearer(t, old, tokens.Access, nil)
+	refresh(t, old, tokens.Refresh, nil)
 }
 
 func TestBrowsers(t *testing.T) {

@@ -56,7 +56,7 @@ func (a *Authority) Browser(ctx context.Context, value string, from netip.Addr) 
 			return nil, 0, ErrToken
 		}
 		o, ok := a.operators.Load().all[l.User]
-		if !ok || a.proof(o) != l.Proof {
+		if !ok || o.proof != l.Proof {
 			return nil, 0, ErrToken
 		}
 		who = Operator{l.User, o.role, id}

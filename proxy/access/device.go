@@ -24,23 +24,30 @@ type Device struct {
 // Devices lists what operators are logged in with, by operator and last use.
 func (a *Authority) Devices(ctx context.Context) ([]Device, error) {
 	var all []Device
-	for _, prefix := range []string{keyRefresh, keyBrowser} {
-		records, err := a.store.List(ctx, prefix)
-		if err != nil {
-			return nil, err
-		}
-		for key, value := range records {
-			var l login
-			if json.Unmarshal(value, &l) != nil {
-				continue
-			}
-			all = append(all, Device{strings.TrimPrefix(key, prefix), l.User, l.Device, prefix == keyBrowser, l.From, l.Created, l.Used, l.Expires})
-		}
-	}
+	err := a.eachLogin(ctx, func(id string, browser bool, l login) {
+		all = append(all, Device{id, l.User, l.Device, browser, l.From, l.Created, l.Used, l.Expires})
+	})
 	slices.SortFunc(all, func(a, b Device) int {
 		return cmp.Or(cmp.Compare(a.Operator, b.Operator), b.Used.Compare(a.Used), cmp.Compare(a.ID, b.ID))
 	})
-	return all, nil
+	return all, err
+}
+
+// eachLogin calls f with each record of a device.
+func (a *Authority) eachLogin(ctx context.Context, f func(id string, browser bool, l login)) error {
+	for _, prefix := range []string{keyRefresh, keyBrowser} {
+		records, err := a.store.List(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for key, value := range records {
+			var l login
+			if json.Unmarshal(value, &l) == nil {
+				f(strings.TrimPrefix(key, prefix), prefix == keyBrowser, l)
+			}
+		}
+	}
+	return nil
 }
 
 // RevokeDevice logs a device out, with the access tokens that it has. One that
@@ -49,21 +56,26 @@ func (a *Authority) RevokeDevice(ctx context.Context, id string) error { return 
 
 // RevokeOperator logs out all of an operator's devices, and says how many.
 func (a *Authority) RevokeOperator(ctx context.Context, name string) (int, error) {
-	all, err := a.Devices(ctx)
+	return a.revokeAll(ctx, func(l login) bool { return l.User == name })
+}
+
+// revokeAll logs out the devices that are meant, and says how many.
+func (a *Authority) revokeAll(ctx context.Context, meant func(login) bool) (int, error) {
+	var ids []string
+	err := a.eachLogin(ctx, func(id string, _ bool, l login) {
+		if meant(l) {
+			ids = append(ids, id)
+		}
+	})
 	if err != nil {
 		return 0, err
 	}
-	n := 0
-	for _, d := range all {
-		if d.Operator != name {
-			continue
-		}
-		if err := a.revoke(ctx, d.ID); err != nil {
+	for n, id := range ids {
+		if err := a.revoke(ctx, id); err != nil {
 			return n, err
 		}
-		n++
 	}
-	return n, nil
+	return len(ids), nil
 }
 
 // revoke denies first, for a little longer than a token lives: one that is just

@@ -6,9 +6,12 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,16 +30,15 @@ func TestForgedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := newAuthority(t, newStore(t), func(o *access.Options) { o.Keys = []access.Key{keyOf(t, mine)} })
-	kid := func(token string) string {
-		parsed, _, err := jwt.NewParser().ParseUnverified(token, jwt.MapClaims{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parsed.Header["kid"].(string)
-	}(logIn(t, a).Access)
+	real := jwt.MapClaims{}
+	parsed, _, err := jwt.NewParser().ParseUnverified(logIn(t, a).Access, real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kid := parsed.Header["kid"].(string)
 	_, foreign, _ := ed25519.GenerateKey(rand.Reader)
 	claims := func(change ...string) jwt.MapClaims {
-		c := jwt.MapClaims{"sub": "ana", "aud": "sessionproxy:admin", "jti": "x.y", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
+		c := jwt.MapClaims{"sub": "ana", "aud": "sessionproxy:admin", "jti": "x.y", "proof": real["proof"], "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
 		for _, name := range change {
 			delete(c, name)
 		}
@@ -66,6 +68,8 @@ func TestForgedTokens(t *testing.T) {
 		"no audience":                          sign(jwt.SigningMethodEdDSA, mine, claims("aud")),
 		"no ID":                                sign(jwt.SigningMethodEdDSA, mine, claims("jti")),
 		"no subject":                           sign(jwt.SigningMethodEdDSA, mine, claims("sub")),
+		"no proof":                             sign(jwt.SigningMethodEdDSA, mine, claims("proof")),
+		"a proof of another password":          sign(jwt.SigningMethodEdDSA, mine, with("proof", strings.Repeat("0", 32))),
 		"no time":                              sign(jwt.SigningMethodEdDSA, mine, claims("iat")),
 		"two audiences":                        sign(jwt.SigningMethodEdDSA, mine, with("aud", []string{"sessionproxy:admin", "sessionproxy:proxy"})),
 		"the proxy's audience":                 sign(jwt.SigningMethodEdDSA, mine, with("aud", "sessionproxy:proxy")),
@@ -77,6 +81,107 @@ func TestForgedTokens(t *testing.T) {
 	} {
 		if _, err := a.Bearer(t.Context(), token); !errors.Is(err, access.ErrToken) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a token's header and claims may hold that is odd, although our own key
+// has signed it: nothing of it is obeyed.
+func TestOddTokens(t *testing.T) {
+	t.Parallel()
+	_, mine, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAuthority(t, newStore(t), func(o *access.Options) { o.Keys = []access.Key{keyOf(t, mine)} })
+	parts := strings.Split(logIn(t, a).Access, ".")
+	read := func(part string) string {
+		b, err := base64.RawURLEncoding.DecodeString(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	head, body := read(parts[0]), read(parts[1])
+	kid := regexp.MustCompile(`"kid":"([^"]+)"`).FindStringSubmatch(head)[1]
+	sign := func(head, body string) string {
+		text := base64.RawURLEncoding.EncodeToString([]byte(head)) + "." + base64.RawURLEncoding.EncodeToString([]byte(body))
+		return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(mine, []byte(text)))
+	}
+	in := func(text, old, new string) string {
+		t.Helper()
+		if !strings.Contains(text, old) {
+			t.Fatalf("no %s in %s", old, text)
+		}
+		return strings.Replace(text, old, new, 1)
+	}
+	alg := func(value string) string { return sign(in(head, `"EdDSA"`, value), body) }
+	key := func(value string) string { return sign(in(head, `"`+kid+`"`, value), body) }
+	also := func(member string) string { return sign(in(head, "{", "{"+member+","), body) }
+	claim := func(name, value string) string {
+		return sign(head, regexp.MustCompile(`"`+name+`":("[^"]*"|\[[^]]*\]|[0-9]+)`).ReplaceAllString(body, `"`+name+`":`+value))
+	}
+	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+	public := base64.RawURLEncoding.EncodeToString(mine.Public().(ed25519.PublicKey))
+
+	for name, token := range map[string]string{
+		"as it was":                  sign(head, body),
+		"by a clock that is ahead":   claim("iat", at(8*time.Second)),
+		"ended by a clock behind":    claim("exp", at(-5*time.Second)),
+		"begun by a clock ahead":     sign(head, in(body, "{", `{"nbf":`+at(8*time.Second)+`,`)),
+		"with fractions of a second": claim("exp", at(time.Minute)+".5"),
+	} {
+		if who, err := a.Bearer(t.Context(), token); err != nil || who.Name != "ana" {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+	}
+	for name, token := range map[string]string{
+		"another case of alg":                 alg(`"eddsa"`),
+		"alg with a space":                    alg(`"EdDSA "`),
+		"alg in a list":                       alg(`["EdDSA"]`),
+		"alg in an object":                    alg(`{"alg":"EdDSA"}`),
+		"alg of nothing":                      alg(`null`),
+		"alg twice":                           sign(in(head, `"EdDSA"`, `"EdDSA","alg":"none"`), body),
+		"a kid that is a path":                key(`"../../../../dev/null"`),
+		"a kid with a path after it":          key(`"` + kid + `/../` + kid + `"`),
+		"a kid that is SQL":                   key(`"x' UNION SELECT '` + public + `' --"`),
+		"a kid that is an address":            key(`"http://169.254.169.254/key"`),
+		"a kid with a NUL":                    key(`"` + kid + `\u0000"`),
+		"a kid of another case":               key(`"` + strings.ToUpper(kid) + `"`),
+		"a kid in a list":                     key(`["` + kid + `"]`),
+		"a kid that is a number":              key(`1`),
+		"no kid":                              key(`null`),
+		"an extension that must count":        also(`"crit":["b64"],"b64":false`),
+		"a time of issue far ahead":           claim("iat", at(time.Minute)),
+		"an end without end":                  claim("exp", "1e400"),
+		"an end before time began":            claim("exp", "-9223372036854775808"),
+		"not before a minute":                 sign(head, in(body, "{", `{"nbf":`+at(time.Minute)+`,`)),
+		"an audience with a space":            claim("aud", `["sessionproxy:admin "]`),
+		"an audience that is a number":        claim("aud", `1`),
+		"a subject in a list":                 claim("sub", `["ana"]`),
+		"a subject of another case":           claim("sub", `"Ana"`),
+		"an ID of nothing":                    claim("jti", `""`),
+		"claims that are a list":              sign(head, "["+body+"]"),
+		"claims, and more after them":         sign(head, body+body),
+		"a header that is no object":          sign(`"EdDSA"`, body),
+		"a token in a token":                  sign(in(head, "{", `{"cty":"JWT",`), `"`+sign(head, body)+`"`),
+		"more than 4 KiB":                     also(`"x":"` + strings.Repeat("A", 5000) + `"`),
+		"a MiB":                               "eyJ" + strings.Repeat("A", 1<<20) + ".e30.A",
+		"five parts, as an encrypted one has": sign(head, body) + ".A.A",
+		"padding":                             parts[0] + "." + parts[1] + "." + parts[2] + "==",
+		"a line end":                          sign(head, body) + "\n",
+	} {
+		if who, err := a.Bearer(t.Context(), token); !errors.Is(err, access.ErrToken) {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+	}
+	// A key that the token itself brings is none of ours.
+	_, theirs, _ := ed25519.GenerateKey(rand.Reader)
+	brought := base64.RawURLEncoding.EncodeToString(theirs.Public().(ed25519.PublicKey))
+	mine = theirs
+	for _, member := range []string{`"jwk":{"kty":"OKP","crv":"Ed25519","x":"` + brought + `"}`, `"jku":"http://127.0.0.1/keys"`, `"x5u":"http://127.0.0.1/key"`} {
+		if _, err := a.Bearer(t.Context(), also(member)); !errors.Is(err, access.ErrToken) {
+			t.Errorf("%s: %v", member, err)
 		}
 	}
 }

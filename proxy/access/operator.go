@@ -32,22 +32,54 @@ type operators struct {
 type operator struct {
 	role   config.Role
 	secret password.Secret
+	proof  string // a fingerprint of secret: with it all that he is logged in with ends
 }
 
-// SetOperators puts other operators in force. One who is no longer declared is
-// out at once; one who has another password now, when his access token ends.
+// SetOperators puts other operators in force. One who is no longer declared, or
+// has another password now, is out at once, and for good: his devices are
+// forgotten, lest they be good again when he is declared as before.
 func (a *Authority) SetOperators(declared []config.Operator) error {
 	next := &operators{all: map[string]operator{}}
+	key := derive(a.seal, "sessionproxy operators")
 	for _, o := range declared {
 		secret, err := password.Parse(o.Password)
 		if err != nil {
 			return fmt.Errorf("operator %s: %w", o.Name, err)
 		}
-		next.all[o.Name] = operator{o.Role, secret}
+		next.all[o.Name] = operator{o.Role, secret, secret.Fingerprint(key)}
 		next.secrets = append(next.secrets, secret)
 	}
-	a.operators.Store(next)
+	last := a.operators.Swap(next)
+	if last == nil {
+		return nil // others may know more than this process that begins
+	}
+	gone := map[string]string{} // the proof that ends, by name
+	for name, o := range last.all {
+		if next.all[name].proof != o.proof {
+			gone[name] = o.proof
+		}
+	}
+	if len(gone) > 0 {
+		a.forget(gone)
+	}
 	return nil
+}
+
+// forgetTime bounds how long a reload waits for the store.
+const forgetTime = 5 * time.Second
+
+// forget logs out what was logged in by the proofs. Where that fails they open
+// nothing all the same, unless they are in force again.
+func (a *Authority) forget(proofs map[string]string) {
+	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
+	defer cancel()
+	n, err := a.revokeAll(ctx, func(l login) bool { return l.Proof == proofs[l.User] })
+	switch {
+	case err != nil:
+		a.log.Warn("forget what operators were logged in with who are gone, or have another password", "err", err)
+	case n > 0:
+		a.log.Info("operators are gone, or have another password: their devices are logged out", "devices", n)
+	}
 }
 
 // Tokens are what a program is logged in with.
@@ -85,11 +117,6 @@ type login struct {
 	Proof   string    `json:"proof"`           // changes with the operator's password
 	Turn    int       `json:"turn"`            // how often the refresh token was exchanged
 	Turned  time.Time `json:"turned,omitzero"` // when last
-}
-
-// proof is a fingerprint of what the operator's password is held against.
-func (a *Authority) proof(o operator) string {
-	return o.secret.Fingerprint(derive(a.seal, "sessionproxy operators"))
 }
 
 // check judges a name and a password that came from an address.
@@ -132,7 +159,7 @@ func (a *Authority) Login(ctx context.Context, name, pass, device string, from n
 func (a *Authority) newLogin(name, device string, from netip.Addr, o operator, life time.Duration) login {
 	now := a.now().UTC()
 	return login{
-		User: name, Device: device, From: from.String(), Created: now, Used: now, Expires: now.Add(life), Proof: a.proof(o), Turned: now,
+		User: name, Device: device, From: from.String(), Created: now, Used: now, Expires: now.Add(life), Proof: o.proof, Turned: now,
 	}
 }
 
@@ -151,7 +178,7 @@ func (a *Authority) put(ctx context.Context, key string, l login, life time.Dura
 // tokens makes the pair of the present turn: twice the same refresh token.
 func (a *Authority) tokens(id string, l login, o operator) (Tokens, error) {
 	// Its ID begins with the device's: both are revoked together.
-	access, err := a.sign(l.User, forAdmin, id+"."+newID()[:12], AccessLife, claims{Roles: []string{string(o.role)}})
+	access, err := a.sign(l.User, forAdmin, id+"."+newID()[:12], AccessLife, claims{Roles: []string{string(o.role)}, Proof: o.proof})
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -204,7 +231,7 @@ func (a *Authority) Refresh(ctx context.Context, text string, from netip.Addr) (
 		if old == nil || json.Unmarshal(old, &now) != nil {
 			return nil, 0, ErrToken
 		}
-		if o, ok = a.operators.Load().all[now.User]; !ok || a.proof(o) != now.Proof {
+		if o, ok = a.operators.Load().all[now.User]; !ok || o.proof != now.Proof {
 			return nil, 0, ErrToken
 		}
 		switch {
@@ -244,7 +271,7 @@ func (a *Authority) Bearer(ctx context.Context, text string) (Operator, error) {
 		return Operator{}, err
 	}
 	o, ok := a.operators.Load().all[c.Subject]
-	if !ok {
+	if !ok || !same(o.proof, c.Proof) {
 		return Operator{}, ErrToken
 	}
 	device, _, _ := strings.Cut(c.ID, ".")

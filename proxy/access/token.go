@@ -32,6 +32,7 @@ var ErrToken = errors.New("the token is not good, has ended or was revoked")
 type claims struct {
 	jwt.RegisteredClaims
 	Roles    []string `json:"roles,omitempty"`    // of an operator
+	Proof    string   `json:"proof,omitempty"`    // the same: a keyed fingerprint, which changes with the password
 	Sites    []string `json:"sites,omitempty"`    // that a client is held to
 	Sessions []string `json:"sessions,omitempty"` // the same, by globs
 }
@@ -58,11 +59,14 @@ const maxToken = 4096
 
 // parse checks all of a token but the subject.
 func (a *Authority) parse(ctx context.Context, text, audience string) (*claims, error) {
-	if len(text) > maxToken {
+	if len(text) > maxToken || strings.ContainsAny(text, "\r\n") { // encoding/base64 passes over these
 		return nil, ErrToken
 	}
 	c := new(claims)
 	_, err := jwt.ParseWithClaims(text, c, func(t *jwt.Token) (any, error) {
+		if t.Header["crit"] != nil {
+			return nil, ErrToken // RFC 7515 section 4.1.11: we know no extension
+		}
 		id, _ := t.Header["kid"].(string)
 		key, ok := a.key(ctx, id)
 		if !ok {
