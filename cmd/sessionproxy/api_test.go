@@ -121,6 +121,8 @@ func TestAnOperatorsDay(t *testing.T) {
 		{"a session is cleared", []string{"sessions", "clear"}, `Cleared the session default of shop\.test: it held 1 cookie\.\n`},
 		{"another is revoked", []string{"sessions", "revoke", "--session", "qa1"}, `Revoked the session qa1 of shop\.test: it held 1 cookie\.\n`},
 		{"again", []string{"sessions", "revoke", "--session", "qa1"}, `Revoked the session qa1 of shop\.test: it held no cookies\.\n`},
+		{"one that never was", []string{"sessions", "revoke", "--session", "qa8"}, `Revoked the session qa8 of shop\.test: no such session was there\.\n`},
+		{"the same is cleared", []string{"sessions", "clear", "--session", "qa9"}, `Cleared the session qa9 of shop\.test: no such session was there\.\n`},
 		{"nothing is left", []string{"sessions", "list", "--json"}, `\{"sessions":\[\]\}\n`},
 	} {
 		code, stdout, stderr := r.command(t, step.args...)

@@ -220,7 +220,8 @@ func revokeDevicesCommand(a *api) *cobra.Command {
 						return fmt.Errorf("%s: %w", id, err)
 					}
 				}
-				return nil
+				_, err := fmt.Fprintf(c.OutOrStdout(), "Logged %s out.\n", count(len(args), "device"))
+				return err
 			}
 			b, err := a.do(c, http.MethodDelete, admin.Path("operators", operator, "devices"), nil)
 			if err != nil {

@@ -62,10 +62,7 @@ each step, without any value that is sent or taken.`,
 			Short: "Forget a session's cookies; replies under way may fill it anew",
 			Args:  byFlags,
 			RunE: func(c *cobra.Command, _ []string) error {
-				return ofSession(a, c, http.MethodDelete, nil, func(w io.Writer, e admin.Ended) error {
-					_, err := fmt.Fprintf(w, "Cleared the session %s of %s: it held %s.\n", e.Session, e.Site, counted(e.Cookies))
-					return err
-				})
+				return ofSession(a, c, http.MethodDelete, nil, ended("Cleared"))
 			},
 		},
 		&cobra.Command{
@@ -76,14 +73,23 @@ back, what clients still hold of it is cut from their requests, and its open
 WebSockets and tunnels are closed. A login after that begins it anew.`,
 			Args: byFlags,
 			RunE: func(c *cobra.Command, _ []string) error {
-				return ofSession(a, c, http.MethodPost, []string{"revoke"}, func(w io.Writer, e admin.Ended) error {
-					_, err := fmt.Fprintf(w, "Revoked the session %s of %s: it held %s.\n", e.Session, e.Site, counted(e.Cookies))
-					return err
-				})
+				return ofSession(a, c, http.MethodPost, []string{"revoke"}, ended("Revoked"))
 			},
 		},
 	)
 	return cmd
+}
+
+// ended says what was ended, and how. An ID that is misspelt shows in it.
+func ended(how string) func(io.Writer, admin.Ended) error {
+	return func(w io.Writer, e admin.Ended) error {
+		held := "it held " + counted(e.Cookies)
+		if !e.Found {
+			held = "no such session was there"
+		}
+		_, err := fmt.Fprintf(w, "%s the session %s of %s: %s.\n", how, e.Session, e.Site, held)
+		return err
+	}
 }
 
 // ofSession makes a call without a body for the session that is meant, or a

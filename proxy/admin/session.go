@@ -115,6 +115,7 @@ func unexpired(jar *session.Jar) []session.Cookie {
 type Ended struct {
 	Site    string `json:"site"`
 	Session string `json:"session"`
+	Found   bool   `json:"found"`   // that there was one
 	Cookies int    `json:"cookies"` // that it held
 }
 
@@ -143,7 +144,7 @@ func (s *server) end(w http.ResponseWriter, r *http.Request, done string, end fu
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
-	ended := Ended{site.Name, key.ID, len(unexpired(jar))}
+	ended := Ended{site.Name, key.ID, jar.Version() > 0, len(unexpired(jar))}
 	s.changed(r.Context(), done, site.Name, key, "cookies", ended.Cookies)
 	writeJSON(w, http.StatusOK, "application/json", ended)
 }

@@ -110,7 +110,7 @@ func TestSessionsEnd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r.put(t, tt.in, key(tt.in).Site, "sid="+value, "lang="+value)
 			got := decode[Ended](t, ask(r, tt.method, tt.path))
-			if got.Cookies != tt.cookies || got.Session != key(tt.in).ID {
+			if got.Cookies != tt.cookies || !got.Found || got.Session != key(tt.in).ID {
 				t.Errorf("ended %+v, want %d cookies", got, tt.cookies)
 			}
 			jar, err := r.store.Load(t.Context(), key(tt.in))
@@ -123,7 +123,7 @@ func TestSessionsEnd(t *testing.T) {
 		})
 	}
 	t.Run("what is not there can be revoked, since requests may be under way", func(t *testing.T) {
-		if got := decode[Ended](t, ask(r, "POST", "/api/v1/sessions/shop/later/revoke")); got.Cookies != 0 {
+		if got := decode[Ended](t, ask(r, "POST", "/api/v1/sessions/shop/later/revoke")); got.Cookies != 0 || got.Found {
 			t.Errorf("ended %+v", got)
 		}
 		if jar, err := r.store.Load(t.Context(), key("shop.test/later")); err != nil || jar.Floor() == 0 {
