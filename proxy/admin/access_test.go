@@ -395,29 +395,7 @@ func TestAllOfAnOperatorsDevicesAreRevoked(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Host = "localhost:8081"
-		g.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-	defer stop()
-	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/api/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+testToken)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	defer http.DefaultClient.CloseIdleConnections()
-	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" || resp.StatusCode != 200 {
-		t.Fatalf("%d %s", resp.StatusCode, got)
-	}
-	lines := bufio.NewScanner(resp.Body)
-	lines.Scan() // it has begun
+	lines := g.listen(t, testToken)
 	ask(g, "POST", "/api/v1/sessions/shop/qa7/revoke")
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
@@ -429,6 +407,64 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	t.Errorf("no event came: %v", lines.Err())
+}
+
+// listen begins to read the events.
+func (g *guarded) listen(t *testing.T, token string) *bufio.Scanner {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Host = "localhost:8081"
+		g.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(stop)
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" || resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, got)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Scan() // it has begun
+	return lines
+}
+
+// Who is logged out hears no more, long before the next beat.
+func TestEventsEndWithTheirListenersLogin(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	vic := g.login(t, "vic", "s3cretOfVic")
+	lines := g.listen(t, vic.AccessToken)
+	if w := ask(g, "DELETE", "/api/v1/devices/"+vic.Device); w.Code != 204 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	over := make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(50 * time.Millisecond):
+				ask(g, "POST", "/api/v1/sessions/shop/qa7/revoke")
+			}
+		}
+	})
+	for lines.Scan() {
+	}
+	close(over)
+	busy.Wait()
+	if err := lines.Err(); err != nil { // the test's own limit
+		t.Errorf("the stream goes on: %v", err)
+	}
 }
 
 func TestStrangersCannotFillTheAuditLog(t *testing.T) {

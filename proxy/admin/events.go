@@ -102,9 +102,12 @@ func (e *Events) Close() {
 	<-e.done
 }
 
-// beat is how often a silent stream shows that it lives, and its listener's
-// proof is looked at again.
-const beat = 15 * time.Second
+// beat is how often a silent stream shows that it lives. Its listener's proof is
+// looked at again then, and before an event where that was longer ago than fresh.
+const (
+	beat  = 15 * time.Second
+	fresh = time.Second
+)
 
 // stream is GET /api/v1/events: server-sent events, each one line of an audit
 // log, from now on.
@@ -123,6 +126,15 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write([]byte(text))
 		return err == nil && answer.Flush() == nil
 	}
+	looked := time.Now()
+	mayHear := func(within time.Duration) bool {
+		if time.Since(looked) < within {
+			return true
+		}
+		looked = time.Now()
+		who, _, err := s.authenticate(r)
+		return err == nil && who.Name != ""
+	}
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	ok := send(": events of all proxies, from now on\n\n")
@@ -131,10 +143,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case line := <-lines:
-			ok = send("event: audit\ndata: " + line + "\n\n")
+			ok = mayHear(fresh) && send("event: audit\ndata: "+line+"\n\n")
 		case <-tick.C:
-			who, _, err := s.authenticate(r)
-			ok = err == nil && who.Name != "" && send(": still here\n\n")
+			ok = mayHear(0) && send(": still here\n\n")
 		}
 	}
 }
