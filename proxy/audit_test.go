@@ -59,10 +59,26 @@ func TestWhatIsRefusedIsAudited(t *testing.T) {
 		{"a name that nobody has", asks("GET", "http://shop.test", credentials("pa55word", "x")), "client_login", "credentials", nil},
 		{"another's session by user name", asks("GET", "http://shop.test", credentials("crawler-session-boss", "s3cret")), "client_refused", "session_not_allowed", []any{"by", "crawler", "session", "boss"}},
 		{"another's session by header", asks("GET", "http://shop.test", good, "X-Proxy-Session: boss2"), "client_refused", "session_not_allowed", nil},
+		{"another's session by a page's script", asks("GET", "http://shop.test", good, "X-Proxy-Session: boss3", "Sec-Fetch-Site: same-origin"), "client_refused", "selector_ignored", []any{"by", "crawler", "session", "default"}},
+		{"another's session by a header inside the tunnel", func() {
+			c := w.Connect(t, "shop.test:443", credentials("crawler-session-qa1", "s3cret")).TLS(world.Host)
+			c.Send("GET / HTTP/1.1\r\nHost: shop.test\r\nX-Proxy-Session: boss4\r\n\r\n")
+			c.Answer("GET")
+		}, "client_refused", "selector_ignored", []any{"by", "crawler", "session", "qa1"}},
+		{"another's session on a connection that was good", func() {
+			c := w.Dial(t)
+			for _, fields := range []string{good, credentials("viewer", "wr0ng")} {
+				c.Send(world.Head("GET", world.Plain, "/", fields))
+				c.Answer("GET")
+			}
+		}, "client_login", "credentials", []any{"by", "viewer"}},
 		{"another's site", asks("GET", "http://bank.test", good), "client_refused", "site_not_allowed", []any{"host", "bank.test"}},
 		{"the cookies by TRACE", asks("TRACE", "http://shop.test", good), "client_refused", "trace", nil},
 		{"the proxy itself", asks("GET", "http://127.0.0.1:"+port, good), "client_refused", "own_listener", []any{"host", "127.0.0.1"}},
 		{"the proxy itself, mapped", asks("GET", "http://[::ffff:7f00:1]:"+port, good), "client_refused", "own_listener", nil},
+		{"the proxy itself, as one number", asks("GET", "http://2130706433:"+port, good), "client_refused", "target", []any{"host", "2130706433"}},
+		{"the proxy itself, in hexadecimal", asks("GET", "http://0x7f.1:"+port, good), "client_refused", "target", []any{"host", "0x7f.1"}},
+		{"the proxy itself, in octal", func() { w.Dial(t).Connect("0177.0.0.1:"+port, good) }, "client_refused", "target", []any{"host", "0177.0.0.1"}},
 		{"a cloud's metadata", asks("GET", "http://169.254.169.254", good), "client_refused", "egress", nil},
 		{"another host than TLS verified", func() {
 			c := w.Connect(t, "shop.test:443", good).TLS(world.Host)

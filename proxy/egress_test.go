@@ -141,6 +141,7 @@ func TestANameThatTurnsToLoopbackOrMetadataIsRefused(t *testing.T) {
 			t.Errorf("%s: %v refusals are counted, want 1", kind, got)
 		}
 	}
+	w.Audit.WantRecord(t, "client_refused", "reason", "egress", "host", "rebind.test", "outcome", "refused")
 	// Declared sites may be private, but are no metadata.
 	w.Change(t, func(c *config.Config) {
 		enforcing("", "")(c)

@@ -73,7 +73,7 @@ type exchange struct {
 	status           int
 	ref              *refusal
 	err              error // why the response broke off
-	ignored          bool  // a selector that has no say where it came
+	ignored          bool  // a selector of another session, which had no say where it came
 	injected         int
 	captured         int
 	cors             string // what became of a request that may be without credentials
@@ -207,9 +207,9 @@ func (x *exchange) outbound(r *http.Request) {
 	x.upgrade = upgradeOf(r.Header)
 	stripHopByHop(r.Header)
 	stripProxy(r.Header)
-	if _, ok := r.Header[sessionHeader]; ok {
+	if names, ok := r.Header[sessionHeader]; ok {
 		delete(r.Header, sessionHeader)
-		x.ignored = x.mode != modePlain
+		x.ignored = names[0] != x.id.session
 	}
 	_ = cleanTrailer(r.Trailer) // names that were announced; their values come with the body's end
 	if _, ok := r.Header["User-Agent"]; !ok {

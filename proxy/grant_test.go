@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/internal/world"
@@ -84,10 +86,17 @@ func TestTokensThatAreNoPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, jwt.MapClaims{
+		"sub": "crawler", "aud": "sessionproxy:proxy", "jti": "x", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix(),
+	}).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		w           *world.World
 		user, token string
 	}{
+		"alg none":                      {w, "crawler", unsigned},
 		"another client's name":         {w, "viewer", good},
 		"one that was revoked":          {w, "crawler", revoked},
 		"another deployment's":          {w, "crawler", strange},

@@ -95,6 +95,10 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 	return id, nil
 }
 
+// selectorIgnored is for the audit log: the request goes on, in the session that
+// its connection or its credentials are for.
+var selectorIgnored = deny(http.StatusForbidden, "http_request_denied", "selector_ignored", "")
+
 // inClear says whether what came on the request could be read on its way.
 func inClear(l *config.Listen, req *http.Request) bool {
 	if l.TLS || l.PlainAuth {

@@ -66,6 +66,7 @@ func TestGuessingIsRefused(t *testing.T) {
 	if a := w.Dial(t).Connect("shop.test:443", credentials("crawler", "s3cret")); a.StatusCode != 200 {
 		t.Errorf("a client beside the guesser: %s", a.Status)
 	}
+	w.Audit.WantRecord(t, "client_login", "outcome", "refused", "reason", "too_many_failures", "from", "127.0.0.1")
 	if got := count(t, w.Proxy, "sessionproxy_auth_failures_total"); got != 50 {
 		t.Errorf("%v failures are counted, want 50", got)
 	}

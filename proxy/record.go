@@ -38,6 +38,9 @@ func (x *exchange) record() {
 	if x.ref != nil {
 		x.p.auditRefusal(x.id, x.id.from.String(), x.target.host, x.exchangeID(), x.ref)
 	}
+	if x.ignored {
+		x.p.auditRefusal(x.id, x.id.from.String(), x.target.host, x.exchangeID(), selectorIgnored)
+	}
 	if !x.p.log.Enabled(x, level) {
 		return
 	}
@@ -80,7 +83,7 @@ func (x *exchange) record() {
 		attrs = append(attrs, slog.String("cors", x.cors))
 	}
 	if x.ignored {
-		attrs = append(attrs, slog.String("ignored", sessionHeader+": it selects a session on CONNECT, or on plain http"))
+		attrs = append(attrs, slog.String("ignored", sessionHeader+": it names another session, and selects one on CONNECT only, or on plain http where no page can have set it"))
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.Any("err", x.err))

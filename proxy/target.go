@@ -76,7 +76,7 @@ func plainTarget(u *url.URL) (target, *refusal) {
 func newTarget(host, port string, secure bool) (target, *refusal) {
 	canonical, ok := session.CanonicalHost(host)
 	if !ok {
-		return target{}, badTarget("That is no host name.")
+		return target{}, noHost(host)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return target{}, badTarget("The port must be a number from 1 to 65535.")
@@ -85,6 +85,19 @@ func newTarget(host, port string, secure bool) (target, *refusal) {
 	}
 	_, err := netip.ParseAddr(canonical)
 	return target{host: canonical, port: port, secure: secure, ip: err == nil}, nil
+}
+
+// noHost refuses what is no host. Some programs read 2130706433, 0x7f.1 and
+// 0177.0.0.1 as 127.0.0.1: whoever asks for that wants to get past a guard.
+func noHost(host string) *refusal {
+	ref := badTarget("That is no host name.")
+	host = strings.TrimSuffix(host, ".")
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if last != "" && '0' <= last[0] && last[0] <= '9' {
+		ref = badTarget("That is no host name. Write an IPv4 address as four decimal numbers.")
+		ref.audit = true
+	}
+	return ref
 }
 
 func badTarget(public string) *refusal {

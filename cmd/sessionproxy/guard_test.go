@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
@@ -95,6 +98,31 @@ func TestTheAdminAPIOffLoopback(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", url, resp.Status, want)
 		}
+	}
+}
+
+// broken is a collector that fails.
+type broken struct{}
+
+func (broken) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(broken{}, to) }
+
+func (broken) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.NewInvalidMetric(prometheus.NewDesc("broken", "Never there.", nil, nil), errors.New("its cause"))
+}
+
+// A collector that fails hides no other, and its cause is not for everybody.
+func TestMetricsOutliveABrokenCollector(t *testing.T) {
+	t.Parallel()
+	i, _, _ := guardedInstance(t, map[string]string{"sessionproxy.yaml": loopbackPorts})
+	i.registry.MustRegister(broken{})
+	resp, err := http.Get("http://" + i.ops.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(b), "sessionproxy_config_last_reload_success 1") || strings.Contains(string(b), "its cause") {
+		t.Errorf("%s, %v\n%s", resp.Status, err, b)
 	}
 }
 

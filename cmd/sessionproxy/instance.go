@@ -216,13 +216,13 @@ func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
 		Token: i.token, Addr: i.admin.Addr().String(), Hosts: i.adminNames(), Store: i.store, Tokens: i.tokens,
 		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
-		Access: i.access, Audit: i.audit, Events: i.events, Workers: i.workers, Config: i.loadedConfig,
+		Access: i.access, Audit: i.audit, Events: i.events, Metrics: i.registry, Workers: i.workers, Config: i.loadedConfig,
 		Sites:   func() []config.Site { return i.current.Load().Sites },
 		Clients: func() []config.Client { return i.current.Load().Clients }, Upstreams: i.proxy.Upstreams(),
 		Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 		LogIn: i.proxy.LogIn, LoginStatus: i.proxy.LoginStatus, ExplainLogin: i.proxy.ExplainLogin,
 	}), i.log)
-	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness}), i.log)
+	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness, Log: i.log}), i.log)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

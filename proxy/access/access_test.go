@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -211,7 +212,8 @@ func TestAStolenRefreshTokenLogsItsDeviceOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
-		events, err := audit.Open(audit.Options{To: audit.Stdout, Stdout: &lines, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+		metrics := prometheus.NewRegistry()
+		events, err := audit.Open(audit.Options{To: audit.Stdout, Stdout: &lines, Log: slog.New(slog.DiscardHandler), Metrics: metrics})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,6 +238,9 @@ func TestAStolenRefreshTokenLogsItsDeviceOut(t *testing.T) {
 		}
 		if got := lines.String(); !strings.Contains(got, `"action":"token_reuse","outcome":"refused"`) || !strings.Contains(got, `"by":"ana"`) || strings.Contains(got, first.Refresh) {
 			t.Errorf("the audit log says %s", got)
+		}
+		if n, err := testutil.GatherAndCount(metrics, "sessionproxy_audit_events_total"); n != 1 || err != nil {
+			t.Errorf("%d series count lines, %v; want that of token_reuse", n, err)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func newGuarded(t *testing.T) *guarded {
 	t.Cleanup(func() { _ = g.audit.Close() })
 	g.road = newRoad(t, func(o *Options) {
 		g.access = newAuthority(t, g.audit)
-		o.Access, o.Audit, o.Events = g.access, g.audit, events(t, g.access)
+		o.Access, o.Audit, o.Events, o.Metrics = g.access, g.audit, events(t, g.access), g.metrics
 		g.audit.Tee(o.Events.Tell)
 		o.LogIn = func(context.Context, session.Key) ([]login.Step, error) {
 			return []login.Step{{Method: "GET", URL: "https://shop.test/login", Status: 200, Took: []string{"csrf"}, Time: time.Second}}, nil
@@ -255,7 +255,7 @@ func TestAttacksOnTheAPI(t *testing.T) {
 		{"a refresh token that nobody gave", "POST", "/api/v1/refresh", []func(*http.Request){noToken, body(`{"refresh_token": "a.1.b"}`)}, 401, "refresh_token"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := g.refusals(t, tt.code)
+			before, calls := g.refusals(t, tt.code), g.calls(t, tt.code)
 			w := ask(g, tt.method, tt.path, tt.change...)
 			wantProblem(t, w, tt.status, tt.code)
 			line := g.wantLine(t, `"outcome":"refused","reason":"`+tt.code+`"`, `"exchange":"`+w.Header().Get("X-Exchange-Id")+`"`)
@@ -263,7 +263,10 @@ func TestAttacksOnTheAPI(t *testing.T) {
 				t.Errorf("what was tried is in the line: %s", line)
 			}
 			if got := g.refusals(t, tt.code); got != before+1 {
-				t.Errorf("%v refusals are counted, want %v", got, before+1)
+				t.Errorf("%v lines are counted, want %v", got, before+1)
+			}
+			if got := g.calls(t, tt.code); got != calls+1 {
+				t.Errorf("%v calls are counted, want %v", got, calls+1)
 			}
 		})
 	}
@@ -275,7 +278,17 @@ func TestAttacksOnTheAPI(t *testing.T) {
 	}
 }
 
-func (g *guarded) refusals(t *testing.T, code string) (sum float64) {
+// refusals counts the lines of the audit log, and calls the calls, that have
+// the code.
+func (g *guarded) refusals(t *testing.T, code string) float64 {
+	return g.count(t, "sessionproxy_audit_events_total", "reason", code)
+}
+
+func (g *guarded) calls(t *testing.T, code string) float64 {
+	return g.count(t, "sessionproxy_admin_refusals_total", "code", code)
+}
+
+func (g *guarded) count(t *testing.T, name, label, value string) (sum float64) {
 	t.Helper()
 	families, err := g.metrics.Gather()
 	if err != nil {
@@ -284,7 +297,7 @@ func (g *guarded) refusals(t *testing.T, code string) (sum float64) {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				if f.GetName() == "sessionproxy_audit_events_total" && l.GetName() == "reason" && l.GetValue() == code {
+				if f.GetName() == name && l.GetName() == label && l.GetValue() == value {
 					sum += m.GetCounter().GetValue()
 				}
 			}
@@ -331,6 +344,10 @@ func TestGuessingAnOperatorsPasswordIsSlow(t *testing.T) {
 	}
 	if seen[429] < 20 || seen[401]+seen[429] != 60 {
 		t.Errorf("60 guesses at once are answered %v", seen)
+	}
+	g.wantLine(t, `"action":"operator_login","outcome":"refused"`, `"from":"192.0.2.1"`, `"target":"ana"`)
+	if got := g.calls(t, "login") + g.calls(t, "too_many_failures"); got != 60 {
+		t.Errorf("%v guesses are counted, want 60", got)
 	}
 }
 

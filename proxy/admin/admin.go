@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
@@ -39,6 +41,7 @@ type Options struct {
 	Access    *access.Authority
 	Audit     *audit.Log
 	Events    *Events
+	Metrics   prometheus.Registerer
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
@@ -80,6 +83,7 @@ func New(o Options) http.Handler {
 		access:    o.Access,
 		audit:     o.Audit,
 		events:    o.Events,
+		refusals:  newRefusals(o.Metrics),
 		workers:   o.Workers,
 		config:    o.Config,
 		sites:     o.Sites,
@@ -165,6 +169,7 @@ type server struct {
 	access    *access.Authority
 	audit     *audit.Log
 	events    *Events
+	refusals  *prometheus.CounterVec
 	workers   func() []Worker
 	config    func() Config
 	strangers strangers

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
@@ -39,6 +41,7 @@ func testOptions(t *testing.T) Options {
 		Clients: func() []config.Client { return nil },
 		Access:  authority,
 		Events:  events(t, authority),
+		Metrics: prometheus.NewRegistry(),
 		Workers: func() []Worker { return nil },
 		Config:  func() Config { return Config{Loaded: time.Now()} },
 		EachUse: func(func(session.Key, time.Time, string, string)) {},

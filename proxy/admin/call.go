@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 )
@@ -52,9 +54,20 @@ func (c *call) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
+// newRefusals counts, where the audit log keeps to a few lines a second.
+func newRefusals(reg prometheus.Registerer) *prometheus.CounterVec {
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sessionproxy_admin_refusals_total", Help: "Calls of the API that were answered with an error, by its code."}, []string{"code"})
+	reg.MustRegister(refusals)
+	return refusals
+}
+
 // writeDown writes the line of a call that changes or reveals something, or was
 // refused. Whoever calls without any proof is not worth one.
 func (s *server) writeDown(c *call, r *http.Request) {
+	if c.code != "" {
+		s.refusals.WithLabelValues(c.code).Inc()
+	}
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	if reads && !c.worth {
 		return

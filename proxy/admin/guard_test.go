@@ -218,8 +218,9 @@ func TestBearer(t *testing.T) {
 		t.Parallel()
 		o := testOptions(t)
 		o.Token = ""
+		api := New(o)
 		for _, field := range []string{"Bearer ", "Bearer", ""} {
-			wantProblem(t, ask(New(o), "GET", "/api/v1/version", with("Authorization", field)), 401, "token")
+			wantProblem(t, ask(api, "GET", "/api/v1/version", with("Authorization", field)), 401, "token")
 		}
 	})
 }

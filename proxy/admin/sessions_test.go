@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
@@ -175,7 +177,7 @@ func TestUnknownSiteNamesTheDeclared(t *testing.T) {
 		{nil, `No site has the name \"shp\". Declared: none.`},
 		{[]config.Site{{Name: "bank"}, {Name: "shop"}}, `No site has the name \"shp\". Declared: \"bank\", \"shop\".`},
 	} {
-		o.Sites = func() []config.Site { return tt.sites }
+		o.Sites, o.Metrics = func() []config.Site { return tt.sites }, prometheus.NewRegistry()
 		w := ask(New(o), "GET", "/api/v1/sessions?site=shp")
 		wantProblem(t, w, 404, "unknown_site")
 		if !strings.Contains(w.Body.String(), tt.want) {
