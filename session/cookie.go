@@ -30,6 +30,10 @@ const (
 	ByWorker                 // a worker that writes the shared Redis hash itself
 )
 
+func (w Writer) String() string {
+	return [...]string{"reply", "login", "recipe", "import", "operator", "worker"}[w]
+}
+
 // Cookie is one stored cookie: RFC 6265bis section 5.7. Name and Value are the
 // bytes that were received, neither decoded nor quoted anew. A Cookie inside a
 // Jar is never changed.

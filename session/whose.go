@@ -15,6 +15,8 @@ const (
 	Cross                        // a foreign page's own doing: only fresh values of names the client sent
 )
 
+func (w Whose) String() string { return [...]string{"own", "cross navigation", "cross"}[w] }
+
 // Evidence is what a request shows of who made it.
 type Evidence struct {
 	Method string

@@ -34,12 +34,8 @@ type Cookie struct {
 	Version     int64     `json:"version"`
 }
 
-// The words for session.SameSite and session.Writer.
-var (
-	sameSites = [...]string{session.SameSiteDefault: "", session.SameSiteNone: "none", session.SameSiteLax: "lax", session.SameSiteStrict: "strict"}
-	writers   = [...]string{session.ByReply: "reply", session.ByLogin: "login", session.ByRecipe: "recipe",
-		session.ByImport: "import", session.ByOperator: "operator", session.ByWorker: "worker"}
-)
+// sameSites are the words for session.SameSite.
+var sameSites = [...]string{session.SameSiteDefault: "", session.SameSiteNone: "none", session.SameSiteLax: "lax", session.SameSiteStrict: "strict"}
 
 func showCookie(c *session.Cookie) Cookie {
 	return Cookie{
@@ -55,7 +51,7 @@ func showCookie(c *session.Cookie) Cookie {
 		Priority:    c.Priority,
 		Created:     c.Created,
 		Expires:     c.Expires,
-		Writer:      writers[c.Writer],
+		Writer:      c.Writer.String(),
 		Version:     c.Version,
 	}
 }
