@@ -34,7 +34,7 @@ func (i *instance) openAccess(stdout io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	i.access, err = access.New(ctx, access.Options{
-		Store: i.grants, Keys: keys, Seal: seal, Operators: c.Auth.Operators,
+		Store: i.grants, Keys: keys, Seal: seal, Operators: c.Auth.Operators, Token: i.token,
 		Passwords: password.NewVerifier(), Audit: i.audit, Log: i.log,
 	})
 	if err != nil {

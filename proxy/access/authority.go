@@ -25,7 +25,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 )
 
-// Options are the parts of an Authority. All but Keys and Audit are needed.
+// Options are the parts of an Authority. All but Keys, Token and Audit are needed.
 type Options struct {
 	Store Store
 	// Keys are the operator's own, the first of which signs; none: they are
@@ -35,6 +35,9 @@ type Options struct {
 	// under which keys that are made are kept.
 	Seal      []byte
 	Operators []config.Operator
+	// Token is the admin token: who has it is the operator
+	// [config.TokenOperator], whose password it is. "": there is none.
+	Token     string
 	Passwords *password.Verifier
 	Audit     *audit.Log
 	Log       *slog.Logger
@@ -46,6 +49,7 @@ type Authority struct {
 	store     Store
 	seal      []byte
 	own       bool // the keys are the operator's own
+	token     string
 	passwords *password.Verifier
 	audit     *audit.Log
 	log       *slog.Logger
@@ -68,7 +72,7 @@ type Authority struct {
 // New opens the keys and begins to follow the store, until Close.
 func New(ctx context.Context, o Options) (*Authority, error) {
 	a := &Authority{
-		store: o.Store, seal: o.Seal, own: len(o.Keys) > 0, passwords: o.Passwords, audit: o.Audit, log: o.Log, now: time.Now,
+		store: o.Store, seal: o.Seal, own: len(o.Keys) > 0, token: o.Token, passwords: o.Passwords, audit: o.Audit, log: o.Log, now: time.Now,
 		denied: denied{until: map[string]time.Time{}},
 	}
 	if err := a.SetOperators(o.Operators); err != nil {

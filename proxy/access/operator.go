@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type Operator struct {
 	Device string // ID of what he is logged in with
 }
 
-// operators are those declared, by name.
+// operators are those declared, and who has the admin token, by name.
 type operators struct {
 	all     map[string]operator
 	secrets []password.Secret
@@ -41,6 +42,9 @@ type operator struct {
 func (a *Authority) SetOperators(declared []config.Operator) error {
 	next := &operators{all: map[string]operator{}}
 	key := derive(a.seal, "sessionproxy operators")
+	if a.token != "" {
+		declared = append(slices.Clone(declared), config.Operator{Name: config.TokenOperator, Password: a.token, Role: config.RoleOperator})
+	}
 	for _, o := range declared {
 		secret, err := password.Parse(o.Password)
 		if err != nil {

@@ -47,6 +47,7 @@ func newAuthority(t *testing.T, log ...*audit.Log) *access.Authority {
 			{Name: "vic", Password: "s3cretOfVic", Role: config.RoleViewer},
 		},
 	}
+	o.Token = testToken
 	if len(log) > 0 {
 		o.Audit = log[0]
 	}
@@ -327,6 +328,31 @@ func TestABrowserLogsIn(t *testing.T) {
 		t.Errorf("log out: %d %v", out.Code, gone)
 	}
 	wantProblem(t, ask(g, "GET", "/api/v1/me", cookie), 401, "token")
+}
+
+// Whoever has the admin token is an operator in a browser, too, until the
+// cookie ends; programs need no login for it.
+func TestABrowserLogsInWithTheAdminToken(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	wantProblem(t, ask(g, "POST", "/api/v1/login", noToken, body(`{"name": "token", "password": "guess", "browser": true}`)), 401, "login")
+	wantProblem(t, ask(g, "POST", "/api/v1/login", noToken, body(`{"name": "token", "password": "`+testToken+`"}`)), 409, "admin_token")
+	w := ask(g, "POST", "/api/v1/login", noToken, body(`{"name": "token", "password": "`+testToken+`", "browser": true}`))
+	if in := decode[LoggedIn](t, w); in.Name != "token" || in.Role != config.RoleOperator || in.Device == "" {
+		t.Errorf("%s", w.Body)
+	}
+	cookie := func(r *http.Request) { noToken(r); r.AddCookie(w.Result().Cookies()[0]) }
+	if err := g.access.SetOperators(nil); err != nil { // a reload
+		t.Fatal(err)
+	}
+	if me := decode[Me](t, ask(g, "GET", "/api/v1/me", cookie)); me.Name != "token" {
+		t.Errorf("%+v", me)
+	}
+	if out := ask(g, "POST", "/api/v1/logout", cookie, with("Origin", "http://localhost:8081")); out.Code != 204 {
+		t.Errorf("log out: %d", out.Code)
+	}
+	wantProblem(t, ask(g, "GET", "/api/v1/me", cookie), 401, "token")
+	g.clean(t, w)
 }
 
 func TestGuessingAnOperatorsPasswordIsSlow(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // Login is the body of POST /api/v1/login.
 type Login struct {
 	Name     string `json:"name"`
-	Password string `json:"password"`
+	Password string `json:"password"` // of the name "token" the admin token, for browsers
 	Device   string `json:"device"`  // what the list of devices calls it; "": its User-Agent
 	Browser  bool   `json:"browser"` // answer with a cookie in place of tokens
 }
@@ -68,6 +68,10 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.access.Known(body.Name) { // else it may be a password in the wrong place
 		c.target = body.Name
+	}
+	if body.Name == config.TokenOperator && !body.Browser {
+		problem{http.StatusConflict, "admin_token", "The admin token needs no login but in a browser. Send it as: Authorization: Bearer TOKEN."}.write(w)
+		return
 	}
 	device := describe(cmp.Or(body.Device, r.UserAgent()))
 	if body.Browser {
