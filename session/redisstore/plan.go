@@ -128,7 +128,7 @@ func (p *plan) jarChanges(s *Store, n names) {
 }
 
 func (p *plan) set(s *Store, n names, field string, value []byte) {
-	p.jarSet = append(p.jarSet, field, s.sealer.seal(n.jar, field, value))
+	p.jarSet = append(p.jarSet, field, s.sealer.Seal(n.jar, field, value))
 }
 
 // head are the fields of a state's hash.
@@ -141,7 +141,7 @@ func (s *Store) head(n names, st *state) []any {
 	return []any{
 		"token", st.token, "version", parts.Version, "floor", parts.Floor, "created", created,
 		"used", st.record.Used, "ends", st.record.Ends,
-		"revoked", s.sealer.seal(n.state, "revoked", encodeStrings(parts.Revoked)),
+		"revoked", s.sealer.Seal(n.state, "revoked", encodeStrings(parts.Revoked)),
 	}
 }
 

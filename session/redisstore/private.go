@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/seal"
 )
 
 // A private jar is one hash, whose jar is one field: it holds few cookies, and
@@ -28,9 +29,9 @@ func (s *Store) askPrivate(ctx context.Context, e *entry) (*state, error) {
 	p := newParser([]any{hash["used"], hash["ends"]})
 	st.record = &session.Record{Jar: new(session.Jar), Used: p.int(), Ends: p.int()}
 	if p.err != nil {
-		return nil, fmt.Errorf("%s: %w", key, errNotOurs)
+		return nil, fmt.Errorf("%s: %w", key, seal.ErrNotOurs)
 	}
-	value, err := s.sealer.open(key, "jar", hash["jar"])
+	value, err := s.sealer.Open(key, "jar", hash["jar"])
 	if err == nil {
 		err = st.record.Jar.UnmarshalBinary(value)
 	}
@@ -60,7 +61,7 @@ func (s *Store) writePrivate(ctx context.Context, e *entry, from *state, record,
 	answer, _, err := s.run(ctx, "write", privateScript, []string{key, n.state, n.workers},
 		from.token, next.token, floor, record.Used, millis(record.Ends), millis(record.Ends+companionLife),
 		e.key.Worker, session.MaxPrivate, n.private,
-		"token", next.token, "jar", s.sealer.seal(key, "jar", jar), "used", record.Used, "ends", record.Ends)
+		"token", next.token, "jar", s.sealer.Seal(key, "jar", jar), "used", record.Used, "ends", record.Ends)
 	if err != nil {
 		return nil, false, err
 	}

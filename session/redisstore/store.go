@@ -28,6 +28,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/seal"
 	"github.com/sessionproxy/sessionproxy/session/redisstore/tracking"
 )
 
@@ -69,7 +70,7 @@ type Store struct {
 	client   redis.UniversalClient
 	prefix   string
 	sites    func(key string) (Site, bool)
-	sealer   *sealer
+	sealer   *seal.Sealer
 	silent   bool // no mirror
 	budget   time.Duration
 	log      *slog.Logger
@@ -114,7 +115,7 @@ func Open(o Options) (*Store, error) {
 }
 
 func newStore(o Options) (*Store, error) {
-	sealer, err := newSealer(o.Encryption)
+	sealer, err := seal.New(o.Encryption)
 	if err != nil {
 		return nil, fmt.Errorf("open the Redis store: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/seal"
 )
 
 // The first byte of a field in a jar's hash says what it holds.
@@ -158,10 +159,10 @@ func (s *Store) decodeJar(n names, head, jar map[string]string) (*session.Record
 	}
 	r := &session.Record{Used: h.int(), Ends: h.int()}
 	if h.err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", n.state, errNotOurs)
+		return nil, nil, fmt.Errorf("%s: %w", n.state, seal.ErrNotOurs)
 	}
 	if stored := head["revoked"]; stored != "" {
-		value, err := s.sealer.open(n.state, "revoked", stored)
+		value, err := s.sealer.Open(n.state, "revoked", stored)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", n.state, err)
 		}
@@ -171,7 +172,7 @@ func (s *Store) decodeJar(n names, head, jar map[string]string) (*session.Record
 	}
 	all := make(map[string]name)
 	for field, stored := range jar {
-		value, err := s.sealer.open(n.jar, field, stored)
+		value, err := s.sealer.Open(n.jar, field, stored)
 		if err == nil {
 			err = decodePart(&parts, all, field[0], value)
 		}
@@ -210,7 +211,7 @@ func decodePart(parts *session.Parts, all map[string]name, kind byte, value []by
 		}
 		all[key] = n
 	default:
-		return errNotOurs
+		return seal.ErrNotOurs
 	}
 	return nil
 }
@@ -231,12 +232,12 @@ func encodeName(key string, n name) []byte {
 func decodeName(b []byte) (key string, n name, err error) {
 	version, size := binary.Uvarint(b)
 	if size <= 0 || len(b) < size+2 {
-		return "", name{}, errNotOurs
+		return "", name{}, seal.ErrNotOurs
 	}
 	n.version, n.there = int64(version), b[size] == 1
 	count := int(b[size+1])
 	if b = b[size+2:]; count == 0 || len(b) < 8*count {
-		return "", name{}, errNotOurs
+		return "", name{}, seal.ErrNotOurs
 	}
 	for i := range count {
 		n.values = append(n.values, binary.BigEndian.Uint64(b[8*i:]))
@@ -256,7 +257,7 @@ func decodeStrings(b []byte) (list []string, err error) {
 	for len(b) > 0 {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)-size) {
-			return nil, errNotOurs
+			return nil, seal.ErrNotOurs
 		}
 		list = append(list, string(b[size:size+int(n)]))
 		b = b[size+int(n):]

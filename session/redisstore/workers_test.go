@@ -13,6 +13,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/redisstore/seal"
 )
 
 const mirrorKey = "session:cookies:shop.test"
@@ -304,12 +305,12 @@ func TestAtRest(t *testing.T) {
 	for name, keys := range map[string][][]byte{"the wrong key": {newKey}, "no key": nil} {
 		s := open(t, Options{Client: client, Encryption: keys, NoMirror: true})
 		for _, key := range []session.Key{shop, private} {
-			if _, err := s.Load(t.Context(), key); !errors.Is(err, errSealed) || errors.Is(err, session.ErrNotFound) {
-				t.Errorf("%s: error %v, want %v", name, err, errSealed)
+			if _, err := s.Load(t.Context(), key); !errors.Is(err, seal.ErrSealed) || errors.Is(err, session.ErrNotFound) {
+				t.Errorf("%s: error %v, want %v", name, err, seal.ErrSealed)
 			}
 			u := session.Update{Base: session.Latest, Cookies: []session.Cookie{cookie("a=1")}}
-			if _, _, err := s.Apply(t.Context(), key, u, hourly); !errors.Is(err, errSealed) {
-				t.Errorf("%s: Apply: error %v, want %v", name, err, errSealed)
+			if _, _, err := s.Apply(t.Context(), key, u, hourly); !errors.Is(err, seal.ErrSealed) {
+				t.Errorf("%s: Apply: error %v, want %v", name, err, seal.ErrSealed)
 			}
 		}
 		if !s.Up() {
@@ -317,31 +318,6 @@ func TestAtRest(t *testing.T) {
 		}
 	}
 	want(t, "the jar after all that", load(t, rotated, shop), "gone=secret2 name1=secret1")
-}
-
-func TestSealedValuesStayInTheirPlace(t *testing.T) {
-	t.Parallel()
-	s, err := newSealer([][]byte{bytes.Repeat([]byte{1}, 16)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored := string(s.seal("key", "field", []byte("value")))
-	if value, err := s.open("key", "field", stored); err != nil || string(value) != "value" {
-		t.Errorf("opened %q, %v", value, err)
-	}
-	for _, place := range [][2]string{{"other", "field"}, {"key", "other"}} {
-		if value, err := s.open(place[0], place[1], stored); err == nil {
-			t.Errorf("in %q it opens as %q", place, value)
-		}
-	}
-	for n := range stored {
-		if _, err := s.open("key", "field", stored[:n]); err == nil {
-			t.Errorf("its first %d bytes open", n)
-		}
-	}
-	if _, err := newSealer([][]byte{[]byte("short")}); !errors.Is(err, errKeyBytes) {
-		t.Errorf("a short key: %v, want %v", err, errKeyBytes)
-	}
 }
 
 // contents is all that a Redis holds, as one text.

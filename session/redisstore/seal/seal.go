@@ -1,4 +1,6 @@
-package redisstore
+// Package seal encrypts what proxies keep in Redis and nobody else is to read.
+// It knows keys and bytes, and nothing of Redis.
+package seal
 
 import (
 	"crypto/aes"
@@ -14,25 +16,27 @@ const (
 	sealed = 1
 )
 
+// Why a value does not open.
 var (
-	errSealed   = errors.New("it is encrypted, and the store's encryption names no key that opens it; add the key that it was written with")
-	errNotOurs  = errors.New("it is not what sessionproxy writes")
-	errKeyBytes = errors.New("an encryption key is 16, 24 or 32 bytes")
+	ErrSealed   = errors.New("it is encrypted, and the store's encryption names no key that opens it; add the key that it was written with")
+	ErrNotOurs  = errors.New("it is not what sessionproxy writes")
+	ErrKeyBytes = errors.New("an encryption key is 16, 24 or 32 bytes")
 )
 
-// sealer encrypts values with AES-GCM. The place of a value is authenticated
-// with it, so that whoever can write to Redis can't move it to another session.
-// Without keys it writes values as they are.
-type sealer struct {
+// Sealer encrypts values with AES-GCM. The place of a value is authenticated
+// with it, so that whoever can write to Redis can't move it to another one.
+// Without keys it writes values as they are. It is safe for concurrent use.
+type Sealer struct {
 	keys []cipher.AEAD // the first one writes, all read
 }
 
-func newSealer(keys [][]byte) (*sealer, error) {
-	s := new(sealer)
+// New returns the Sealer of keys, each of 16, 24 or 32 bytes.
+func New(keys [][]byte) (*Sealer, error) {
+	s := new(Sealer)
 	for i, key := range keys {
 		block, err := aes.NewCipher(key)
 		if err != nil {
-			return nil, fmt.Errorf("encryption key %d: %w", i+1, errKeyBytes)
+			return nil, fmt.Errorf("encryption key %d: %w", i+1, ErrKeyBytes)
 		}
 		aead, err := cipher.NewGCM(block)
 		if err != nil {
@@ -43,8 +47,8 @@ func newSealer(keys [][]byte) (*sealer, error) {
 	return s, nil
 }
 
-// seal makes of a value what is stored in that field of that hash.
-func (s *sealer) seal(key, field string, value []byte) []byte {
+// Seal makes of a value what is stored in that field of that hash.
+func (s *Sealer) Seal(key, field string, value []byte) []byte {
 	if len(s.keys) == 0 {
 		return append([]byte{plain}, value...)
 	}
@@ -56,14 +60,14 @@ func (s *sealer) seal(key, field string, value []byte) []byte {
 	return aead.Seal(b, nonce, value, place(key, field)) //nolint:gosec // the nonce is random: the linter sees its buffer alone
 }
 
-// open reads what seal made. Values from before encryption was switched on are
+// Open reads what Seal made. Values from before encryption was switched on are
 // read too, and sealed when they are written next.
-func (s *sealer) open(key, field, stored string) ([]byte, error) {
+func (s *Sealer) Open(key, field, stored string) ([]byte, error) {
 	switch {
 	case stored != "" && stored[0] == plain:
 		return []byte(stored[1:]), nil
 	case stored == "" || stored[0] != sealed:
-		return nil, errNotOurs
+		return nil, ErrNotOurs
 	}
 	for _, aead := range s.keys {
 		if n := 1 + aead.NonceSize(); len(stored) >= n {
@@ -72,7 +76,7 @@ func (s *sealer) open(key, field, stored string) ([]byte, error) {
 			}
 		}
 	}
-	return nil, errSealed
+	return nil, ErrSealed
 }
 
 func place(key, field string) []byte { return []byte(key + "\x00" + field) }

@@ -1,0 +1,34 @@
+package seal_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/sessionproxy/sessionproxy/session/redisstore/seal"
+)
+
+func TestSealedValuesStayInTheirPlace(t *testing.T) {
+	t.Parallel()
+	s, err := seal.New([][]byte{bytes.Repeat([]byte{1}, 16)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := string(s.Seal("key", "field", []byte("value")))
+	if value, err := s.Open("key", "field", stored); err != nil || string(value) != "value" {
+		t.Errorf("opened %q, %v", value, err)
+	}
+	for _, place := range [][2]string{{"other", "field"}, {"key", "other"}} {
+		if value, err := s.Open(place[0], place[1], stored); err == nil {
+			t.Errorf("in %q it opens as %q", place, value)
+		}
+	}
+	for n := range stored {
+		if _, err := s.Open("key", "field", stored[:n]); err == nil {
+			t.Errorf("its first %d bytes open", n)
+		}
+	}
+	if _, err := seal.New([][]byte{[]byte("short")}); !errors.Is(err, seal.ErrKeyBytes) {
+		t.Errorf("a short key: %v, want %v", err, seal.ErrKeyBytes)
+	}
+}
