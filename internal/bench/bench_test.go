@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestQuickRunMeasuresEveryRow(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	// Without stock goproxy: 16 clients at once wait long for its RSA keys, above all under -race.
-	args := []string{"-quick", "-proxies", "sessionproxy,on-redis,tuned,tuned-h2"}
+	args := []string{"-quick", "-proxies", "sessionproxy,embedded,tuned,tuned-h2"}
 	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d, want 0\n%s", code, &stderr)
 	}
@@ -38,7 +38,7 @@ func TestQuickRunMeasuresEveryRow(t *testing.T) {
 
 // A proxy that attaches no cookies cannot pass for one that does.
 func TestClientsSeeThatCookiesAreMissing(t *testing.T) {
-	b, err := makeBed(t.Context(), nil)
+	b, err := makeBed(t.Context(), options{})
 	t.Cleanup(func() { b.close() })
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestCostIsJudgedByTheMedianOfPairs(t *testing.T) {
 }
 
 func TestProxyThatEndsAtOnceIsReportedWithItsLog(t *testing.T) {
-	b, err := makeBed(t.Context(), nil)
+	b, err := makeBed(t.Context(), options{})
 	t.Cleanup(func() { b.close() })
 	if err != nil {
 		t.Fatal(err)

@@ -64,6 +64,9 @@ type options struct {
 	window  time.Duration // of one round of one proxy
 	idle    int           // connections held in the idle rows
 	calm    time.Duration // for so long memory must stand still before it counts there
+	program string        // sessionproxy; "" builds it
+	base    string        // another build of it
+	profile string        // file of sessionproxy's CPU profile
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -73,6 +76,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	proxyList := fs.String("proxies", strings.Join(proxyNames, ","), "whom to measure")
 	rounds := fs.Int("rounds", 7, "interleaved rounds of each row")
 	seconds := fs.Float64("seconds", 1.5, "length of one round of one proxy")
+	program := fs.String("program", "", "`FILE` of the sessionproxy to measure (default: builds this tree's)")
+	baseFile := fs.String("base", "", "`FILE` of another sessionproxy, to be measured beside in the same rounds")
+	profile := fs.String("profile", "", "`FILE` for a CPU profile of sessionproxy; one built with -tags profile writes it")
 	quick := fs.Bool("quick", false, "one short round of each: shows that all works; its figures mean nothing")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
@@ -83,6 +89,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		window:  time.Duration(*seconds * float64(time.Second)),
 		idle:    1000,
 		calm:    time.Second,
+		program: *program, base: *baseFile, profile: *profile,
+	}
+	if opts.base == "" {
+		opts.proxies = slices.DeleteFunc(opts.proxies, func(name string) bool { return name == base })
 	}
 	if *quick {
 		opts.rounds, opts.window, opts.idle, opts.calm = 1, 300*time.Millisecond, 100, 200*time.Millisecond

@@ -35,7 +35,7 @@ type result struct {
 
 // measure runs all rows. After an error it returns what came before.
 func measure(ctx context.Context, opts options, progress io.Writer) (results []result, err error) {
-	b, err := makeBed(ctx, opts.proxies)
+	b, err := makeBed(ctx, opts)
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err != nil {
 		return nil, err

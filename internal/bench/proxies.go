@@ -29,11 +29,14 @@ type bed struct {
 	upstream net.Listener   // that sessionproxy leaves by
 	roots    *x509.CertPool // what clients trust
 	redis    *redisServer   // nil where no proxy needs one
+
+	program, base string // sessionproxy, and the build to compare it with
+	profile       string // where sessionproxy writes its profile; "" nowhere
 }
 
 // makeBed makes the keys, starts the origin and, if asked for, builds
 // sessionproxy. Whoever calls it closes the bed, also after an error.
-func makeBed(ctx context.Context, names []string) (b *bed, err error) {
+func makeBed(ctx context.Context, opts options) (b *bed, err error) {
 	b = new(bed)
 	if b.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return b, err
@@ -65,14 +68,18 @@ func makeBed(ctx context.Context, names []string) (b *bed, err error) {
 		return b, err
 	}
 
-	if slices.Contains(names, onRedis) {
+	if slices.Contains(opts.proxies, sessionproxy) || slices.Contains(opts.proxies, base) {
 		if b.redis, err = startRedis(ctx, b.dir); err != nil {
 			return b, err
 		}
 	}
-	if slices.Contains(names, sessionproxy) || slices.Contains(names, onRedis) {
-		build := exec.CommandContext(ctx, "go", "build", "-o", b.file(sessionproxy),
-			"github.com/sessionproxy/sessionproxy/cmd/sessionproxy")
+	b.program, b.base, b.profile = opts.program, opts.base, opts.profile
+	if b.program == "" && slices.ContainsFunc(opts.proxies, ours) {
+		b.program = b.file(sessionproxy)
+		build := exec.CommandContext(ctx, "go", "build", "-o", b.program, "github.com/sessionproxy/sessionproxy/cmd/sessionproxy")
+		if b.profile != "" {
+			build.Args = slices.Insert(build.Args, 2, "-tags", "profile")
+		}
 		if out, err := build.CombinedOutput(); err != nil {
 			return b, fmt.Errorf("build sessionproxy: %w\n%s", err, out)
 		}
@@ -101,11 +108,12 @@ type proxy struct {
 	cookies int // it attaches to each request
 	roots   *x509.CertPool
 
-	cmd    *exec.Cmd
-	log    string // file of all it writes
-	cancel context.CancelFunc
-	exited chan struct{} // closed once err is set
-	err    error
+	cmd     *exec.Cmd
+	log     string // file of all it writes
+	profile string // file of its CPU profile; "" none
+	cancel  context.CancelFunc
+	exited  chan struct{} // closed once err is set
+	err     error
 }
 
 // start runs the named proxy, with env on top of the environment, until it
@@ -122,8 +130,14 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 	p := &proxy{name: name, addr: addrs[0], roots: b.roots, exited: make(chan struct{})}
 
 	var args []string
-	program := b.file(sessionproxy)
+	program := b.program
 	if ours(name) {
+		if name == base {
+			program = b.base
+		} else if b.profile != "" {
+			p.profile = b.profile
+			env = append(env, "CPUPROFILE="+b.profile)
+		}
 		config := filepath.Join(dir, "config.yaml")
 		if err := os.WriteFile(config, []byte(b.config(name, dir, addrs)), 0o600); err != nil {
 			return nil, err
@@ -168,12 +182,12 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 }
 
 // ours says whether the named proxy is sessionproxy.
-func ours(name string) bool { return name == sessionproxy || name == onRedis }
+func ours(name string) bool { return name == sessionproxy || name == embedded || name == base }
 
 // config is what an operator would write, and no tuning.
 func (b *bed) config(name, dir string, addrs []string) string {
 	store := "embedded"
-	if name == onRedis {
+	if name != embedded {
 		store = "redis://" + b.redis.addr
 	}
 	return fmt.Sprintf(`listen: [{addr: %q, auth: ask}]
@@ -240,6 +254,15 @@ func (p *proxy) target(path string) string {
 }
 
 func (p *proxy) stop() {
+	if p.profile != "" {
+		_ = p.cmd.Process.Signal(syscall.SIGUSR1) // it may have ended
+		for range 500 {                           // a profile is written within a second
+			if _, err := os.Stat(p.profile); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	p.cancel()
 	<-p.exited
 }
