@@ -29,6 +29,7 @@ type Authority struct {
 	chain  []*x509.Certificate // the issuer, then those above it
 	key    crypto.Signer       // the issuer's
 	sent   [][]byte            // what follows a leaf in a handshake
+	made   bool                // by Open, just now
 	now    func() time.Time
 	signed atomic.Int64
 
@@ -61,6 +62,10 @@ func newAuthority(chain []*x509.Certificate, key crypto.Signer) (*Authority, err
 	}
 	return a, nil
 }
+
+// New says that this call of Open has made the authority, and not found it: no
+// process can have used it before.
+func (a *Authority) New() bool { return a.made }
 
 // issuer is the certificate whose key signs the leaves.
 func (a *Authority) issuer() *x509.Certificate { return a.chain[0] }

@@ -55,9 +55,10 @@ func open(dir string, permitted []string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	made := false
 	certPEM, err := os.ReadFile(f.cert)
 	if errors.Is(err, fs.ErrNotExist) {
-		certPEM, err = f.makeCertificate(keyPEM, permitted)
+		certPEM, made, err = f.makeCertificate(keyPEM, permitted)
 	}
 	if err != nil {
 		return nil, err
@@ -67,6 +68,7 @@ func open(dir string, permitted []string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; %s", err, f.remedy())
 	}
+	a.made = made
 	if got, want := constraints(a.issuer()), constraints(&asked); got != want {
 		return nil, fmt.Errorf("%s permits %s, the settings ask for %s; %s", f.cert, got, want, f.remedy())
 	}
@@ -108,15 +110,15 @@ func (f files) makeKey() ([]byte, error) {
 }
 
 // makeCertificate writes a certificate for the key, or returns the one that
-// another process wrote first.
-func (f files) makeCertificate(keyPEM []byte, permitted []string) ([]byte, error) {
+// another process wrote first. made tells the two apart.
+func (f files) makeCertificate(keyPEM []byte, permitted []string) (certPEM []byte, made bool, err error) {
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; remove it to have a new CA made", f.key, err)
+		return nil, false, fmt.Errorf("%s: %w; remove it to have a new CA made", f.key, err)
 	}
 	id, err := keyID(key.Public())
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	now := time.Now()
 	template := &x509.Certificate{
@@ -132,18 +134,19 @@ func (f files) makeCertificate(keyPEM []byte, permitted []string) ([]byte, error
 		SubjectKeyId:          id,
 	}
 	if err := constrain(template, permitted); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	certPEM := encodeCertificate(der)
+	certPEM = encodeCertificate(der)
 	err = writeNew(f.cert, 0o644, certPEM)
 	if errors.Is(err, fs.ErrExist) {
-		return os.ReadFile(f.cert)
+		certPEM, err = os.ReadFile(f.cert)
+		return certPEM, false, err
 	}
-	return certPEM, err
+	return certPEM, err == nil, err
 }
 
 // commonName tells this authority from others in a trust store: for people by

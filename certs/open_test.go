@@ -57,6 +57,9 @@ func TestOpenMakesACA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !a.New() || again.New() {
+		t.Errorf("new the first time: %t, the second: %t", a.New(), again.New())
+	}
 	if again.Fingerprint() != a.Fingerprint() {
 		t.Error("the second start has another CA")
 	}

@@ -177,7 +177,9 @@ func noLease(ctx context.Context, pool string, err error) *refusal {
 		ref = refuse(http.StatusServiceUnavailable, "connection_limit_reached", "lease_exhausted",
 			fmt.Sprintf("No upstream of the pool %s came free in time: %s.", pool, whyNone[full.Why]))
 		if full.After > 0 {
-			ref.header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(full.After.Seconds())))}}
+			seconds := strconv.Itoa(int(math.Ceil(full.After.Seconds())))
+			ref.public += " Try again in " + seconds + " s."
+			ref.header = http.Header{"Retry-After": {seconds}}
 		}
 	case errors.Is(err, upstream.ErrClosed):
 		ref = refuse(http.StatusServiceUnavailable, "connection_limit_reached", "lease_exhausted",
@@ -194,7 +196,7 @@ var whyNone = map[upstream.Why]string{
 	upstream.Empty:    "it has none",
 	upstream.Resting:  "those that are free rest after failures",
 	upstream.Full:     "all that are in order are leased",
-	upstream.Settling: "the store was away, and leases that it may not know run out first",
+	upstream.Settling: "the store is new or was away, and leases that it may not know of run out first",
 }
 
 // upstreamFailed sorts a failure of an upstream.

@@ -36,6 +36,7 @@ func (i *instance) leases() upstream.Ledger {
 	}
 	return leaseredis.New(leaseredis.Options{
 		Client: i.client.UniversalClient, Prefix: i.config.Store.Prefix, Log: i.log,
+		New:       i.authority.New(), // proxies on one Redis sign with one CA
 		LeaseTime: upstream.LeaseTime, ForeignTime: leaseredis.ForeignTime,
 	})
 }

@@ -3,14 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
+	"github.com/sessionproxy/sessionproxy/internal/world"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
 )
@@ -262,4 +268,47 @@ upstreams: {eu: {proxies: ["http://127.0.0.1:9"]}}
 		})
 	}
 	stop()
+}
+
+// The first proxy on a new Redis leases upstreams at once. Where Redis has lost
+// what it knew, and may have known leases, it says how long that takes.
+func TestTheFirstMinuteOfUpstreamsOnRedis(t *testing.T) {
+	server := redistest.Single(t)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") }))
+	defer origin.Close()
+	up := world.NewUpstream(t, world.UpstreamOptions{})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sessionproxy.yaml")
+	text := fmt.Sprintf(`
+store: %s
+upstreams: {eu: {proxies: ["%s"], wait: 1s}}
+sites: [{name: shop, hosts: [shop.test], upstream: eu, origin: {resolve: {shop.test: "%s"}}}]
+`, server.URL(), up.URL, origin.Listener.Addr())
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (status int, retry, body string) {
+		addr := freeAddr(t)
+		_, stop := serving(t, "--config", file, "--listen", addr)
+		defer stop()
+		tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}
+		defer tr.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: tr}).Get("http://shop.test/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, resp.Header.Get("Retry-After"), string(b)
+	}
+	if status, _, body := ask(); status != 200 || body != "served" {
+		t.Errorf("the first proxy answered %d %q", status, body)
+	}
+	server.Kill()
+	server.Wipe()
+	server.Start()
+	status, retry, body := ask()
+	if n, err := strconv.Atoi(retry); status != 503 || err != nil || n < 1 || n > 30 || !strings.Contains(body, "Try again in "+retry+" s") {
+		t.Errorf("once Redis has lost all, it answered %d %q, Retry-After %q", status, body, retry)
+	}
 }

@@ -20,6 +20,7 @@ const missing = "redis-server and redis-sentinel are needed: apt-get install red
 // process is one server as the system sees it.
 type process struct {
 	program string
+	env     []string // beside the test's own
 	cmd     *exec.Cmd
 	out     string
 	gone    chan struct{} // closed once cmd has ended
@@ -39,6 +40,7 @@ func (p *process) start(dir string, args ...string) error {
 	p.cmd = exec.Command(path, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
 	p.cmd.SysProcAttr = attributes
+	p.cmd.Env = append(os.Environ(), p.env...)
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.program, err)
 	}

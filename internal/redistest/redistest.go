@@ -31,6 +31,7 @@ type settings struct {
 	sentinels []string // lines for the Sentinels of a group
 	sentinel  bool     // it is one
 	port      int      // 0: a free one
+	env       []string // beside the test's own
 }
 
 // An Option changes how a server is started.
@@ -95,6 +96,7 @@ func start(t testing.TB, options ...Option) *Server {
 	if s.conf.sentinel {
 		s.process.program = "redis-sentinel"
 	}
+	s.process.env = s.conf.env
 	t.Cleanup(s.process.kill)
 	s.launch()
 	s.client = redis.NewClient(&redis.Options{

@@ -10,7 +10,8 @@ import (
 // after ctx ends.
 //
 // A lease is an owner's right to one upstream until a deadline, LeaseTime after
-// it was acquired or last renewed. Processes that serve one owner hold one lease
+// it was acquired or last renewed, or later where no process has asked anything
+// meanwhile. Processes that serve one owner hold one lease
 // together; it ends when the last of them has released it or let it expire. No
 // upstream ever has more leases that have not ended than its capacity.
 //

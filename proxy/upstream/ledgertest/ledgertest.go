@@ -175,11 +175,10 @@ func (t *both) ok(err error) {
 	}
 }
 
-// pass waits.
+// pass waits, while a process looks at the ledger as one does.
 func (t *both) pass(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-t.Context().Done():
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(min(LeaseTime/10, time.Until(end))) {
+		t.list(t.b)
 	}
 }
 

@@ -43,7 +43,6 @@ type shared struct {
 func share(t *testing.T, d upstream.Declaration, options ...redistest.Option) *shared {
 	t.Helper()
 	s := &shared{T: t, server: redistest.Single(t, options...)}
-	awake(t, s.server)
 	s.redis = client(t, s.server)
 	s.a, s.b = open(t, s.redis, "session:"), open(t, client(t, s.server), "session:")
 	for _, l := range []upstream.Ledger{s.a, s.b} {

@@ -111,9 +111,6 @@ func TestAnOutageIsAnErrorAndNotAnEmptyPool(t *testing.T) {
 func TestACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
-	for _, n := range nodes.Nodes {
-		awake(t, n)
-	}
 	var addrs []string
 	for _, n := range nodes.Nodes[:3] {
 		addrs = append(addrs, n.Addr)
@@ -129,7 +126,6 @@ func TestACluster(t *testing.T) {
 func TestAFailoverLeasesNothingTwice(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinel(t)
-	awake(t, group.Master())
 	var addrs []string
 	for _, n := range group.Sentinels {
 		addrs = append(addrs, n.Addr)

@@ -35,6 +35,10 @@ type Options struct {
 	Prefix string // of all keys, such as "session:"
 	Log    *slog.Logger
 
+	// New says that no proxy of those that share this Redis can have begun
+	// before this one: leases are given at once then, if Redis is new, too.
+	New bool
+
 	LeaseTime   time.Duration // see [upstream.LeaseTime]
 	ForeignTime time.Duration // how long what others took counts as taken, see [ForeignTime]
 }
@@ -47,6 +51,7 @@ const ForeignTime = 10 * time.Minute
 type Ledger struct {
 	o       Options
 	process string // this one
+	since   *redis.Script
 
 	mu       sync.Mutex // guards what follows
 	declared map[string]declared
@@ -59,7 +64,10 @@ type declared struct {
 
 // New returns a ledger. It asks Redis nothing yet.
 func New(o Options) *Ledger {
-	return &Ledger{o: o, process: crand.Text(), declared: map[string]declared{}}
+	return &Ledger{
+		o: o, process: crand.Text(), declared: map[string]declared{},
+		since: redis.NewScript(fmt.Sprintf("-- of %q alone\n%s", o.Prefix, sinceLua)),
+	}
 }
 
 var _ upstream.Ledger = (*Ledger)(nil)
@@ -127,11 +135,14 @@ func (l *Ledger) Declare(ctx context.Context, pool string, d upstream.Declaratio
 }
 
 func (l *Ledger) declare(ctx context.Context, pool string, d declared) error {
-	again := ""
-	if d.told {
-		again = "again"
+	known, err := l.known(ctx)
+	if err != nil {
+		return fmt.Errorf("declare the pool %s: %w", pool, err)
 	}
-	args := []any{l.process, l.o.LeaseTime.Milliseconds(), l.o.ForeignTime.Milliseconds(), again, d.Capacity}
+	if d.told {
+		known = "again"
+	}
+	args := []any{l.process, l.o.LeaseTime.Milliseconds(), l.o.ForeignTime.Milliseconds(), known, d.Capacity}
 	for _, url := range d.URLs {
 		args = append(args, url)
 	}
@@ -143,6 +154,26 @@ func (l *Ledger) declare(ctx context.Context, pool string, d declared) error {
 	d.told = true
 	l.declared[pool] = d
 	return nil
+}
+
+// known is what is known of leases on pools that Redis does not know: it may
+// have been emptied while proxies held some.
+func (l *Ledger) known(ctx context.Context) (string, error) {
+	keys, fresh := []string{l.o.Prefix + "leases"}, ""
+	if l.o.New {
+		fresh = "new"
+	}
+	raw, err := l.since.EvalSha(ctx, l.o.Client, keys, "", fresh).Result()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		raw, err = l.since.Eval(ctx, l.o.Client, keys, "first", fresh).Result()
+	}
+	if err != nil {
+		return "", err
+	}
+	if answer := asReply(raw); answer.number(1) == 0 {
+		return strconv.FormatInt(answer.number(0), 10), nil
+	}
+	return "new", nil
 }
 
 // Acquire is part of [upstream.Ledger].

@@ -1,15 +1,12 @@
 package redispool_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"regexp"
-	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -34,10 +31,17 @@ func client(t *testing.T, s *redistest.Server) redis.UniversalClient {
 	return c
 }
 
+// open is the ledger of a proxy of the first that use Redis.
 func open(t *testing.T, c redis.UniversalClient, prefix string) *redispool.Ledger {
 	t.Helper()
+	return newcomer(t, c, prefix, true)
+}
+
+// newcomer is the ledger of a proxy that says whether it is of the first.
+func newcomer(t *testing.T, c redis.UniversalClient, prefix string, first bool) *redispool.Ledger {
+	t.Helper()
 	return redispool.New(redispool.Options{
-		Client: c, Prefix: prefix, Log: slog.New(slog.DiscardHandler),
+		Client: c, Prefix: prefix, Log: slog.New(slog.DiscardHandler), New: first,
 		LeaseTime: ledgertest.LeaseTime, ForeignTime: 2 * ledgertest.LeaseTime,
 	})
 }
@@ -45,7 +49,6 @@ func open(t *testing.T, c redis.UniversalClient, prefix string) *redispool.Ledge
 func TestOneServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
-	awake(t, s)
 	ledgertest.Run(t, func(t *testing.T) (a, b upstream.Ledger) {
 		c := client(t, s)
 		prefix := t.Name() + ":"
@@ -65,7 +68,6 @@ func TestTheManualsUserSuffices(t *testing.T) {
 		t.Fatal("docs/redis.md has no ACL line")
 	}
 	s := redistest.Single(t, redistest.User("proxy", string(line[1])))
-	awake(t, s)
 	var n atomic.Int32
 	t.Run("", func(t *testing.T) {
 		ledgertest.Run(t, func(t *testing.T) (a, b upstream.Ledger) {
@@ -78,19 +80,4 @@ func TestTheManualsUserSuffices(t *testing.T) {
 	if log, _ := s.Do("ACL", "LOG").([]any); len(log) > 0 { // a courtesy to other programs fails in silence
 		t.Errorf("refused: %v", log)
 	}
-}
-
-// awake waits until the server has run for longer than a lease: before, there
-// may be leases of the run before.
-func awake(t *testing.T, s *redistest.Server) {
-	t.Helper()
-	c := client(t, s)
-	redistest.Eventually(t, 10*ledgertest.LeaseTime, "the server has run for a while", func() bool {
-		up, err := c.InfoMap(context.Background(), "server").Result()
-		if err != nil {
-			return false
-		}
-		seconds, err := strconv.Atoi(up["Server"]["uptime_in_seconds"])
-		return err == nil && time.Duration(seconds-1)*time.Second >= ledgertest.LeaseTime
-	})
 }

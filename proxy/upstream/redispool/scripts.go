@@ -33,6 +33,9 @@ var membersLua string
 //go:embed lua/list.lua
 var listLua string
 
+//go:embed lua/since.lua
+var sinceLua string
+
 // Each operation is one script, so that no crash leaves half of it.
 var (
 	declareScript = script("local declaring = true\n", declareLua)
@@ -67,5 +70,5 @@ var companions = []string{
 	"shown",   // set: what was left in the pool's set
 	"claims",  // hash: URL → owner of another program that says it has it
 	"copies",  // set: owners whose leases are copied to the assigned hash
-	"meta",    // hash: run of Redis, when it settles, capacity, counters
+	"meta",    // hash: the pool's clock, run of Redis, when it settles, capacity, counters
 }

@@ -70,7 +70,7 @@ local function give(owner, token, url, remember)
   local n = redis.call('HINCRBY', META, 'grants', 1)
   redis.call('ZADD', USED, n, url)
   addLoad(url, 1)
-  keep(token, { o = owner, u = url, s = now, r = meta.run, h = { [process] = now + leaseTime } })
+  keep(token, { o = owner, u = url, s = wall, r = meta.run, h = { [process] = now + leaseTime } })
   redis.call('HSET', OWNERS, owner, token)
   if remember then
     redis.call('SADD', COPIES, owner)

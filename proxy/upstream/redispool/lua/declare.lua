@@ -1,5 +1,6 @@
--- ARGV[4] is 'again' where this process has declared the pool before,
--- ARGV[5] the capacity; the upstreams follow.
+-- ARGV[4] is 'again' where this process has declared the pool before, 'new'
+-- where no proxy can hold a lease yet, else for how many ms Redis is known to
+-- have lost nothing. ARGV[5] is the capacity; the upstreams follow.
 redis.call('HSET', META, 'capacity', ARGV[5])
 capacity = tonumber(ARGV[5])
 local want = {}

@@ -5,9 +5,6 @@ local POOL, MEMBERS, REMOVED, RESTS, LEASES, ENDS, LOAD, OWNERS, LAST, USED, QUE
   unpack(KEYS)
 local process, leaseTime, foreignTime = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
 local function hash(key)
   local flat, map = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do map[flat[i]] = flat[i + 1] end
@@ -21,26 +18,40 @@ local function set(key)
 end
 
 local meta = hash(META)
+if not meta.run and not declaring then return { err = 'UNDECLARED nobody has declared the pool' } end
+
+-- The pool has a clock of its own, in ms. That of Redis is set now and then, and
+-- the replica that takes over has another. This one never goes back, and between
+-- two scripts never on by more than proxies leave between theirs: who renews a
+-- lease in time does not lose it, whatever the other does. While no proxy is
+-- there it stands still.
+local time = redis.call('TIME')
+local wall = time[1] * 1000 + math.floor(time[2] / 1000)
+local passed = math.max(0, math.min(wall - tonumber(meta.seen or wall), leaseTime * 2 / 5))
+local now = tonumber(meta.clock or wall) + math.floor(passed)
+redis.call('HSET', META, 'clock', now, 'seen', wall)
+
 -- A ledger that another run of Redis has written may have lost the last leases
 -- of that run, be it by a crash or by a replica that was behind. None is given
--- until they have run out.
-local function settle(again)
+-- until they have run out. What is known of a pool that Redis does not know says
+-- ARGV[4], see declare.lua.
+local function settle(known)
   local info = redis.call('INFO', 'server')
   local run = string.match(info, 'run_id:(%x+)')
   if meta.run == run then return end
-  local up = (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) - 1) * 1000 -- it may say up to a second too much
-  if meta.run or again then
-    meta.settled = now + leaseTime
-  else
-    meta.settled = now + math.min(leaseTime, math.max(0, leaseTime - up)) -- the run before may have given some
+  local wait = leaseTime
+  if not meta.run and known == 'new' then
+    wait = 0
+  elseif not meta.run and known ~= 'again' then
+    local up = (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) - 1) * 1000 -- it may say up to a second too much
+    wait = math.max(0, leaseTime - math.max(0, math.min(up, tonumber(known))))
   end
-  meta.run = run -- which leases name that were given or renewed in it
+  meta.run, meta.settled = run, now + wait -- leases name the run that they were given or renewed in
   redis.call('HSET', META, 'run', run, 'settled', meta.settled)
 end
 local function settling() return math.max(0, tonumber(meta.settled or 0) - now) end
 
-if not meta.run and not declaring then return { err = 'UNDECLARED nobody has declared the pool' } end
-settle(ARGV[4] == 'again')
+settle(ARGV[4])
 
 local capacity = tonumber(meta.capacity or 1)
 local members, load = hash(MEMBERS), hash(LOAD)
@@ -108,7 +119,7 @@ local function takeForeign(url, popped)
   local l = lease(token)
   if not l then
     addLoad(url, 1)
-    l = { o = '', u = url, s = now, h = {} }
+    l = { o = '', u = url, s = wall, h = {} }
   end
   l.popped = l.popped or popped
   l.h.others = now + foreignTime

@@ -34,7 +34,7 @@ for i = at, #ARGV, 3 do
   local token, owner, url = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local l = lease(token)
   if not l and settling() > 0 then -- lost with the run that gave it
-    l = { o = owner, u = url, s = now, h = {} }
+    l = { o = owner, u = url, s = wall, h = {} }
     addLoad(url, 1)
     if not members[url] then
       members[url] = 'gone'
