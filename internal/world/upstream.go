@@ -2,11 +2,9 @@ package world
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net"
@@ -14,8 +12,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,13 +50,15 @@ type Upstream struct {
 	http *http.Transport
 	wg   sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
-	ln    net.Listener
-	conns map[net.Conn]bool // true: a client's
-	peers map[string]bool   // its own addresses towards targets, while connected
-	asked []string
-	to    int // targets reached
-	mute  bool
+	mu      sync.Mutex // guards what follows
+	ln      net.Listener
+	clients map[net.Conn]*Visit
+	targets map[net.Conn]bool
+	peers   map[string]*Visit // by its own address towards the target, while connected
+	log     []*Visit
+	asked   []string
+	to      int // targets reached
+	mute    bool
 }
 
 // NewUpstream starts an upstream that ends with the test.
@@ -69,10 +67,13 @@ func NewUpstream(t testing.TB, o UpstreamOptions) *Upstream {
 	if o.Scheme == "" {
 		o.Scheme = "http"
 	}
-	u := &Upstream{t: t, o: o, conns: map[net.Conn]bool{}, peers: map[string]bool{}}
+	u := &Upstream{t: t, o: o, clients: map[net.Conn]*Visit{}, targets: map[net.Conn]bool{}, peers: map[string]*Visit{}}
 	u.http = &http.Transport{
 		DisableCompression: true, DisableKeepAlives: true,
-		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) { return u.reach(addr) },
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			v, _ := ctx.Value(visitKey{}).(*Visit)
+			return u.reach(v, addr)
+		},
 	}
 	if o.Scheme == "https" {
 		dir := t.TempDir()
@@ -116,33 +117,40 @@ func (u *Upstream) listen(addr string) {
 			if err != nil {
 				return
 			}
-			if u.keep(c) {
+			if v := u.keep(c); v != nil {
 				u.wg.Go(func() {
-					defer u.end(c)
-					u.serve(c)
+					defer u.leave(c)
+					u.serve(v, c)
 				})
 			}
 		}
 	})
 }
 
-// keep notes a connection, unless the upstream has been killed.
-func (u *Upstream) keep(c net.Conn) bool {
+// keep notes a client's connection, unless the upstream has been killed.
+func (u *Upstream) keep(c net.Conn) *Visit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ln == nil {
 		c.Close()
-		return false
+		return nil
 	}
-	u.conns[c] = true
-	return true
+	v := &Visit{Number: len(u.log), Began: time.Now()}
+	for other, visit := range u.clients {
+		if established(other) {
+			v.Beside = append(v.Beside, visit.Number)
+		}
+	}
+	u.clients[c] = v
+	u.log = append(u.log, v)
+	return v
 }
 
-func (u *Upstream) end(c net.Conn) {
+// leave ends a client's connection.
+func (u *Upstream) leave(c net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.peers, c.LocalAddr().String()) // before another has the port
-	delete(u.conns, c)
+	delete(u.clients, c)
 	c.Close()
 }
 
@@ -156,10 +164,14 @@ func (u *Upstream) Kill() {
 		u.ln = nil
 	}
 	clear(u.peers)
-	for c := range u.conns {
+	for c := range u.clients {
 		c.Close()
 	}
-	clear(u.conns)
+	for c := range u.targets {
+		c.Close()
+	}
+	clear(u.clients)
+	clear(u.targets)
 	u.mu.Unlock()
 	u.wg.Wait()
 }
@@ -194,20 +206,14 @@ func (u *Upstream) Reached() int {
 func (u *Upstream) Has(peer string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.peers[peer]
+	return u.peers[peer] != nil
 }
 
 // Open is how many clients are connected.
 func (u *Upstream) Open() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n := 0
-	for _, client := range u.conns {
-		if client {
-			n++
-		}
-	}
-	return n
+	return len(u.clients)
 }
 
 func (u *Upstream) note(what string) {
@@ -216,7 +222,7 @@ func (u *Upstream) note(what string) {
 	u.asked = append(u.asked, what)
 }
 
-func (u *Upstream) serve(c net.Conn) {
+func (u *Upstream) serve(v *Visit, c net.Conn) {
 	u.mu.Lock()
 	mute := u.mute
 	u.mu.Unlock()
@@ -233,145 +239,15 @@ func (u *Upstream) serve(c net.Conn) {
 	}
 	br := bufio.NewReader(c)
 	if u.o.Scheme == "socks5" {
-		u.serveSOCKS(c, br)
+		u.serveSOCKS(v, c, br)
 		return
 	}
-	for u.serveHTTP(c, br) {
+	for u.serveHTTP(v, c, br) {
 	}
 }
 
-// serveHTTP serves one request, and says whether another may follow.
-func (u *Upstream) serveHTTP(c net.Conn, br *bufio.Reader) bool {
-	r, err := http.ReadRequest(br)
-	if err != nil {
-		return false
-	}
-	u.note(r.Method + " " + r.RequestURI)
-	answer := func(status int) bool {
-		resp := &http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: r}
-		if status == http.StatusProxyAuthRequired {
-			resp.Header.Set("Proxy-Authenticate", "Basic")
-		}
-		return resp.Write(c) == nil && r.Method != http.MethodConnect
-	}
-	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(u.o.User+":"+u.o.Password))
-	if u.o.User != "" && r.Header.Get("Proxy-Authorization") != want {
-		return answer(http.StatusProxyAuthRequired)
-	}
-	if u.o.Answer != nil {
-		if status := u.o.Answer(r.Host); status != 0 {
-			return answer(status)
-		}
-	}
-	if r.Method != http.MethodConnect {
-		return u.forward(c, r, answer)
-	}
-	if _, port, _ := net.SplitHostPort(r.Host); u.o.ConnectPort != "" && port != u.o.ConnectPort {
-		return answer(http.StatusForbidden)
-	}
-	origin, err := u.reach(r.RequestURI)
-	if err != nil {
-		return answer(http.StatusBadGateway)
-	}
-	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
-		u.join(c, br, origin)
-	}
-	return false
-}
-
-// forward passes on a request in absolute form.
-func (u *Upstream) forward(c net.Conn, r *http.Request, answer func(int) bool) bool {
-	if !r.URL.IsAbs() {
-		return answer(http.StatusBadRequest)
-	}
-	r.RequestURI = ""
-	b, err := io.ReadAll(r.Body) // now: an answer may come before its end
-	if err != nil {
-		return false
-	}
-	r.Body = io.NopCloser(bytes.NewReader(b))
-	r.Header.Del("Proxy-Authorization")
-	resp, err := u.http.RoundTrip(r)
-	if err != nil {
-		return answer(http.StatusBadGateway)
-	}
-	defer resp.Body.Close()
-	resp.Close = false
-	return resp.Write(c) == nil
-}
-
-// serveSOCKS serves one connection by SOCKS5.
-func (u *Upstream) serveSOCKS(c net.Conn, br *bufio.Reader) {
-	read := func(n int) []byte {
-		b := make([]byte, n)
-		if _, err := io.ReadFull(br, b); err != nil {
-			return nil
-		}
-		return b
-	}
-	text := func() string {
-		if n := read(1); n != nil {
-			return string(read(int(n[0])))
-		}
-		return ""
-	}
-	if b := read(1); b == nil || b[0] != 5 {
-		return
-	}
-	methods := text()
-	switch {
-	case u.o.User == "" && strings.Contains(methods, "\x00"):
-		_, _ = c.Write([]byte{5, 0})
-	case u.o.User != "" && strings.Contains(methods, "\x02"):
-		_, _ = c.Write([]byte{5, 2})
-		read(1)
-		user, password := text(), text()
-		if user != u.o.User || password != u.o.Password {
-			_, _ = c.Write([]byte{1, 1})
-			return
-		}
-		_, _ = c.Write([]byte{1, 0})
-	default:
-		_, _ = c.Write([]byte{5, 0xff})
-		return
-	}
-	head := read(4)
-	if head == nil {
-		return
-	}
-	var host string
-	switch head[3] {
-	case 1:
-		host = net.IP(read(4)).String()
-	case 3:
-		host = text()
-	case 4:
-		host = net.IP(read(16)).String()
-	}
-	p := read(2)
-	if p == nil {
-		return
-	}
-	target := net.JoinHostPort(host, strconv.Itoa(int(p[0])<<8|int(p[1])))
-	u.note("SOCKS " + target)
-	reply := func(code int) { _, _ = c.Write([]byte{5, byte(code), 0, 1, 0, 0, 0, 0, 0, 0}) }
-	if u.o.Answer != nil {
-		if code := u.o.Answer(target); code != 0 {
-			reply(code)
-			return
-		}
-	}
-	origin, err := u.reach(target)
-	if err != nil {
-		reply(4)
-		return
-	}
-	reply(0)
-	u.join(c, br, origin)
-}
-
-// reach connects to a target.
-func (u *Upstream) reach(addr string) (net.Conn, error) {
+// reach connects to a target, for a client's connection.
+func (u *Upstream) reach(v *Visit, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -395,10 +271,11 @@ func (u *Upstream) reach(addr string) (net.Conn, error) {
 		c.Close()
 		return nil, net.ErrClosed
 	}
-	u.conns[c] = false
+	tcp := c.(*net.TCPConn)
+	u.targets[tcp] = true
 	u.to++
-	u.peers[c.LocalAddr().String()] = true
-	return &reached{c.(*net.TCPConn), u}, nil
+	u.peers[c.LocalAddr().String()] = v
+	return &reached{tcp, u}, nil
 }
 
 // reached is a connection to a target, which its upstream forgets with it.
@@ -408,8 +285,11 @@ type reached struct {
 }
 
 func (r *reached) Close() error {
-	r.u.end(r.TCPConn)
-	return nil
+	r.u.mu.Lock()
+	defer r.u.mu.Unlock()
+	delete(r.u.peers, r.LocalAddr().String()) // before another has the port
+	delete(r.u.targets, r.TCPConn)
+	return r.TCPConn.Close()
 }
 
 // join copies both ways until both have ended.

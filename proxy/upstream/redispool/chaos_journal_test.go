@@ -17,9 +17,12 @@ const clock = "15:04:05.000000"
 
 // journal is what the ledgers were asked and answered, and who was killed.
 type journal struct {
-	mu    sync.Mutex // guards lines
+	mu    sync.Mutex // guards what follows
 	lines []line
+	ends  map[string]time.Time // when leases end in the ledger, by whose they are on what
 }
+
+func newJournal() *journal { return &journal{ends: map[string]time.Time{}} }
 
 type line struct {
 	at   time.Time
@@ -34,16 +37,34 @@ func (j *journal) note(addr, text string) {
 }
 
 // of is what may matter for an upstream now.
-func (j *journal) of(addr string) string {
+func (j *journal) of(addr string) string { return j.around(addr, time.Now()) }
+
+// around is what may have mattered for it then.
+func (j *journal) around(addr string, then time.Time) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var b strings.Builder
 	for _, l := range j.lines {
-		if (l.addr == "" || l.addr == addr) && time.Since(l.at) < 3*chaosLease {
+		if (l.addr == "" || l.addr == addr) && then.Sub(l.at).Abs() < 3*chaosLease {
 			fmt.Fprintln(&b, l.at.Format(clock), l.text)
 		}
 	}
 	return b.String()
+}
+
+// lease notes that a proxy was told of an owner's lease, which it asked for then.
+func (j *journal) lease(proxy, owner, addr string, asked time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ends[proxy+" "+owner+" "+addr] = asked.Add(chaosLease)
+}
+
+// leased says whether the ledger has it that the owner of that worker may leave
+// by an upstream yet.
+func (j *journal) leased(proxy, worker, addr string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return time.Now().Before(j.ends[proxy+" "+upstream.Worker("crawler", worker).String()+" "+addr])
 }
 
 // mortal is the ledger of a proxy that can die without a word. It writes down
@@ -85,6 +106,7 @@ func (m *mortal) Renew(ctx context.Context, pool string, held []upstream.Hold) (
 }
 
 func (m *mortal) lives(how string, began time.Time, url, owner, token string) {
+	m.journal.lease(m.name, owner, addr(url), began)
 	end := began.Add(chaosLease - chaosLease/10).Format(clock)
 	m.journal.note(addr(url), fmt.Sprintf("%s %s %s of %s, asked for at %s, and ends it at %s", m.name, how, token, owner, began.Format(clock), end))
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -31,72 +30,6 @@ const (
 	// than the margin of a shorter lease.
 	chaosLease = 6 * time.Second
 )
-
-// witness is an origin that knows who leaves by which upstream at every moment.
-type witness struct {
-	t         *testing.T
-	upstreams []*world.Upstream
-	number    map[string]int // of an upstream, by its own address
-	journal   *journal
-	served    atomic.Int64
-
-	mu     sync.Mutex // guards inside
-	inside []map[*visit]bool
-}
-
-// newWitness makes a witness with n upstreams.
-func newWitness(t *testing.T, n int) *witness {
-	w := &witness{t: t, number: map[string]int{}, journal: &journal{}}
-	for i := range n {
-		from := fmt.Sprintf("127.0.8.%d", i+1)
-		w.number[from] = i
-		w.upstreams = append(w.upstreams, world.NewUpstream(t, world.UpstreamOptions{From: from}))
-		w.inside = append(w.inside, map[*visit]bool{})
-	}
-	return w
-}
-
-// visit is a request at the origin.
-type visit struct {
-	owner, proxy, peer string
-	since              time.Time
-}
-
-func (v *visit) String() string {
-	return fmt.Sprintf("%s by %s from %s since %s", v.owner, v.proxy, v.peer, v.since.Format(clock))
-}
-
-func (w *witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	v := &visit{r.Header.Get("X-Worker"), r.Header.Get("X-Proxy"), r.RemoteAddr, time.Now()}
-	host, _, _ := net.SplitHostPort(v.peer)
-	by, ok := w.number[host]
-	if !ok {
-		w.t.Errorf("%v came directly", v)
-		return
-	}
-	u := w.upstreams[by]
-	w.mu.Lock()
-	if !u.Has(v.peer) { // it was killed before the request was looked at
-		w.mu.Unlock()
-		return
-	}
-	for other := range w.inside[by] {
-		if other.owner != v.owner && u.Has(other.peer) {
-			w.t.Errorf("at one moment two owners left by the upstream %d, %s:\n%v\n%v\n%s", by, u.Addr, other, v, w.journal.of(u.Addr))
-		}
-	}
-	w.inside[by][v] = true
-	w.mu.Unlock()
-	w.served.Add(1)
-	select {
-	case <-time.After(rand.N(20 * time.Millisecond)):
-	case <-r.Context().Done():
-	}
-	w.mu.Lock()
-	delete(w.inside[by], v)
-	w.mu.Unlock()
-	io.WriteString(rw, "served")
-}
 
 // Workers, proxies, upstreams and Redis, each of which dies now and then: no
 // upstream serves two owners at one moment, none is lost, nothing goes directly.
@@ -137,6 +70,7 @@ func TestChaos(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	var ok, refused, failed atomic.Int64
+	var proxiesKilled, upstreamsKilled, redisKilled int // each by one goroutine
 	var wg sync.WaitGroup
 	for n := range chaosWorkers {
 		name := fmt.Sprint("w", n)
@@ -178,6 +112,7 @@ func TestChaos(t *testing.T) {
 			p := proxies[n]
 			mu.Unlock()
 			site.journal.note("", p.ledger.name+" is killed")
+			proxiesKilled++
 			p.ledger.dead.Store(true)
 			p.Abort()
 			mu.Lock()
@@ -190,6 +125,7 @@ func TestChaos(t *testing.T) {
 		for rest(ctx, time.Second) {
 			u := site.upstreams[rand.IntN(chaosUpstreams)]
 			site.journal.note(u.Addr, "is killed")
+			upstreamsKilled++
 			u.Kill()
 			rest(ctx, 500*time.Millisecond)
 			u.Restart()
@@ -207,9 +143,15 @@ func TestChaos(t *testing.T) {
 				cancel()
 				return
 			}
-			site.journal.note("", "Redis is killed")
+			how := rand.IntN(3)
+			redisKilled++
+			site.journal.note("", "Redis "+[]string{"is killed", "is killed, and loses all", "is emptied"}[how])
+			if how == 2 {
+				server.Do("FLUSHALL")
+				continue
+			}
 			server.Kill()
-			if n%2 == 1 {
+			if how == 1 {
 				server.Wipe()
 			}
 			rest(ctx, 500*time.Millisecond)
@@ -217,7 +159,9 @@ func TestChaos(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	t.Logf("%d answered, %d refused, %d lost with their proxies", ok.Load(), refused.Load(), failed.Load())
+	t.Logf("in %v %d proxies, %d upstreams and %d times Redis died", time.Since(began).Round(time.Second), proxiesKilled, upstreamsKilled, redisKilled)
+	t.Logf("%d requests answered, %d refused, %d lost with their proxies", ok.Load(), refused.Load(), failed.Load())
+	site.judge()
 	ledger := proxies[0].ledger
 	redistest.Eventually(t, 10*chaosLease, "all upstreams are free again", func() bool {
 		list, err := ledger.List(t.Context(), pool)

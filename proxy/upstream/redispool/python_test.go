@@ -76,6 +76,7 @@ func TestPythonWorkersBesideTwoProxies(t *testing.T) {
 					return
 				}
 				r.Header.Set("X-Worker", name)
+				r.Header.Set("X-Proxy", fmt.Sprint("p", i%2+1))
 				resp, err := p.ClientAs(world.Plain, world.User{Name: "crawler-worker-" + name}).Do(r)
 				if err != nil {
 					t.Error(err)
@@ -89,6 +90,7 @@ func TestPythonWorkersBesideTwoProxies(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d requests left by upstreams", site.served.Load())
+	site.judge()
 	if site.served.Load() == 0 {
 		t.Error("no request left by an upstream")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
@@ -17,7 +18,10 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/upstream/redispool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	logging.Disable() // of go-redis: that a server is down is what tests are about
+	goleak.VerifyTestMain(m)
+}
 
 // client returns a client of the server that ends with the test.
 func client(t *testing.T, s *redistest.Server) redis.UniversalClient {
