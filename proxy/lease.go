@@ -259,7 +259,7 @@ func (p *Proxy) newUpstreams(ledger upstream.Ledger) *upstream.Pools {
 	return upstream.NewPools(upstream.Options{
 		Ledger: ledger, Log: p.log, Dial: p.dialUpstream, Fetch: p.fetch,
 		Limits: upstream.Limits{Handshake: p.timeouts.Handshake, Connect: p.timeouts.Connect},
-		Closed: p.pool.leave,
+		Unused: p.pool.leave,
 		Failed: func(pool string, why upstream.Reason) {
 			p.metrics.upstreamFailures.WithLabelValues(pool, string(why)).Inc()
 		},

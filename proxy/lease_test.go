@@ -381,3 +381,28 @@ func TestTheProxyItselfIsNotLeased(t *testing.T) {
 		t.Errorf("%d requests came back to the proxy", n)
 	}
 }
+
+// What a pool's upstreams are verified against can change while they are leased:
+// no request leaves any more by one that the new authority does not know, be it
+// by a connection that is open yet.
+func TestANewCAHoldsForUpstreamsInUse(t *testing.T) {
+	t.Parallel()
+	onEach(t, []world.Way{world.Plain, world.TunnelH1, world.TunnelH2}, func(t *testing.T, via world.Way) {
+		t.Parallel()
+		u, other := world.NewUpstream(t, world.UpstreamOptions{Scheme: "https"}), world.NewUpstream(t, world.UpstreamOptions{Scheme: "https"})
+		w := world.New(t, world.Options{Handler: path, Faulty: true, Config: leaving(nil, u)})
+		post := func() *world.Answer {
+			return world.Do(t, w.Client(via), world.Request(t, "POST", via.URL("/"), strings.NewReader("x")))
+		}
+		if a := post(); a.StatusCode != 200 {
+			t.Fatalf("answered %d %q", a.StatusCode, a.Text)
+		}
+		before := u.Reached()
+		w.Change(t, leaving(nil, u)) // the same, read again
+		if a := post(); a.StatusCode != 200 || u.Reached() != before {
+			t.Errorf("answered %d by %d more connections", a.StatusCode, u.Reached()-before)
+		}
+		w.Change(t, leaving(func(p *config.Pool) { p.CA = other.CAFile }, u))
+		wantRefused(t, post(), 502, "tls_protocol_error", "upstream_failed")
+	})
+}

@@ -252,7 +252,7 @@ func (ts *transports) keep(used map[*origin]bool) {
 	}
 }
 
-// leave forgets the connections through an exit.
+// leave forgets the connections through an exit: new requests open others.
 func (ts *transports) leave(exit *upstream.Exit) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

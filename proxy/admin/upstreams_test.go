@@ -33,7 +33,7 @@ func leasing(t *testing.T, capacity int, urls ...string) (http.Handler, *upstrea
 	o.Upstreams = upstream.NewPools(upstream.Options{
 		Ledger: upstream.NewMemory(upstream.LeaseTime), Log: slog.New(slog.DiscardHandler),
 		Dial:   new(net.Dialer).DialContext,
-		Closed: func(*upstream.Exit) {}, Failed: func(string, upstream.Reason) {}, Waited: func(string, time.Duration) {},
+		Unused: func(*upstream.Exit) {}, Failed: func(string, upstream.Reason) {}, Waited: func(string, time.Duration) {},
 	})
 	t.Cleanup(func() { o.Upstreams.Close(context.Background()) })
 	o.Upstreams.Reload(map[string]upstream.Config{"eu": conf})

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,20 +27,29 @@ var ErrOwn = errors.New("the address is one of this proxy's own listeners")
 type dialer struct {
 	Upstream
 	dial   DialFunc
-	tls    *tls.Config // towards an https upstream
+	tls    atomic.Pointer[tls.Config] // towards an https upstream
 	limits Limits
 }
 
 func newDialer(u Upstream, dial DialFunc, roots *x509.CertPool, limits Limits) *dialer {
-	host, _, _ := net.SplitHostPort(u.addr) // as Parse joined it
-	return &dialer{Upstream: u, dial: dial, limits: limits, tls: &tls.Config{
+	d := &dialer{Upstream: u, dial: dial, limits: limits}
+	d.trust(roots)
+	return d
+}
+
+// trust says what an https upstream is verified against from now on; nil is the
+// system's.
+func (d *dialer) trust(roots *x509.CertPool) {
+	host, _, _ := net.SplitHostPort(d.addr) // as Parse joined it
+	d.tls.Store(&tls.Config{
 		MinVersion: tls.VersionTLS12,
 		ServerName: host,
 		RootCAs:    roots,
 		NextProtos: []string{"http/1.1"},
-		// Its own: a ticket links two connections.
+		// Its own, and new: a ticket links two connections, and the second is
+		// not verified again.
 		ClientSessionCache: tls.NewLRUClientSessionCache(8),
-	}}
+	})
 }
 
 // open connects to the upstream itself. Its errors are of type *[Error], as are
@@ -55,7 +65,7 @@ func (d *dialer) open(ctx context.Context) (net.Conn, error) {
 	if d.scheme != "https" {
 		return c, nil
 	}
-	tc := tls.Client(c, d.tls)
+	tc := tls.Client(c, d.tls.Load())
 	ctx, cancel := context.WithTimeout(ctx, d.limits.Handshake)
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {

@@ -21,7 +21,7 @@ func TestALeasePastItsDeadlineIsNotRenewed(t *testing.T) {
 	}
 	p := newPool("eu", &Options{
 		Ledger: ledger, Dial: new(net.Dialer).DialContext, Log: slog.New(slog.DiscardHandler),
-		Closed: func(*Exit) {}, Failed: func(string, Reason) {}, Waited: func(string, time.Duration) {},
+		Unused: func(*Exit) {}, Failed: func(string, Reason) {}, Waited: func(string, time.Duration) {},
 	}, Config{Proxies: []Upstream{u}, Capacity: 1, Idle: time.Hour, Wait: 10 * time.Second})
 	l, err := p.Lease(t.Context(), Worker("crawler", "w1"), new(Patience))
 	if err != nil {

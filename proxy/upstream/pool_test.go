@@ -32,7 +32,7 @@ func newPools(t testing.TB, ledger upstream.Ledger) *upstream.Pools {
 	t.Helper()
 	ps := upstream.NewPools(upstream.Options{
 		Ledger: ledger, Dial: new(net.Dialer).DialContext, Log: slog.New(slog.DiscardHandler),
-		Closed: func(*upstream.Exit) {}, Failed: func(string, upstream.Reason) {}, Waited: func(string, time.Duration) {},
+		Unused: func(*upstream.Exit) {}, Failed: func(string, upstream.Reason) {}, Waited: func(string, time.Duration) {},
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -42,8 +42,9 @@ type Options struct {
 
 	// Fetch asks for a URL through an exit, and returns the answer's status.
 	Fetch func(ctx context.Context, x *Exit, url string) (status int, err error)
-	// Closed is told of exits that are no longer used. It must not wait.
-	Closed func(*Exit)
+	// Unused is told of exits whose connections no new request is to use. It
+	// must not wait.
+	Unused func(*Exit)
 	// Failed and Waited are told of failures, and of waits for leases.
 	Failed func(pool string, reason Reason)
 	Waited func(pool string, d time.Duration)
@@ -81,12 +82,24 @@ func (ps *Pools) Reload(conf map[string]Config) {
 	}
 	for name, c := range conf {
 		if p := ps.all[name]; p != nil {
-			p.conf.Store(&c)
-			notify(p.redeclare)
+			p.reconfigure(&c)
 		} else {
 			ps.all[name] = newPool(name, ps.shared, c)
 		}
 	}
+}
+
+// reconfigure puts a configuration in force, for what is open already, too.
+func (p *Pool) reconfigure(c *Config) {
+	if was := p.conf.Swap(c); !was.Roots.Equal(c.Roots) {
+		p.mu.Lock()
+		for _, x := range p.exits {
+			x.dialer.trust(c.Roots)
+			p.shared.Unused(x)
+		}
+		p.mu.Unlock()
+	}
+	notify(p.redeclare)
 }
 
 // Pool returns the pool of that name, or nil.

@@ -140,7 +140,7 @@ func (p *Pool) drop(l *Lease) {
 	if x.leases--; x.leases == 0 {
 		delete(p.exits, x.Upstream())
 		x.close() // before anybody else is given the upstream
-		p.shared.Closed(x)
+		p.shared.Unused(x)
 	}
 }
 
