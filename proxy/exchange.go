@@ -57,8 +57,9 @@ type exchange struct {
 
 	judged    login.Judgment // what the reply shows of the session
 	overtaken bool           // a later turn was granted: the reply to this login sets nothing
-	renewed   bool           // sent again, since the session had moved on
-	confirmed bool           // sent again, lest the site had erred
+	renewed   int            // times sent again, since the session had moved on
+	confirmed int            // times sent again, lest the site had erred,
+	confirms  int64          // in this state of the session
 	relogged  bool           // sent again, after a login of the proxy's own
 	shared    bool           // answered with another's login
 

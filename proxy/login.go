@@ -82,6 +82,9 @@ func (x *exchange) takeTurn(r *http.Request, l login.Login) *http.Response {
 	order := login.Order{Login: l, Wait: x.site.login.Wait, Fail: x.site.login.Fail, Guest: true}
 	for {
 		turn, answer, err := x.p.turns.Begin(x, order)
+		if answer != nil { // its client's next request is to be logged in
+			x.p.awaitNews(x, x.key, answer.Version)
+		}
 		switch {
 		case err == nil && turn != nil:
 			x.turn = turn

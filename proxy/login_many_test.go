@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -219,59 +218,5 @@ func TestAWorkerLogsInThroughTheProxy(t *testing.T) {
 	wg.Wait()
 	if site.Logins() != 1 {
 		t.Errorf("%d logins reached the site, want the worker's", site.Logins())
-	}
-}
-
-// Sites that renew, restrict or lose their sessions. Workers ask for pages all
-// the time, and the session ends every now and then: the logins stay few, and
-// the session is there in the end.
-func TestNoStorm(t *testing.T) {
-	t.Parallel()
-	const life, run = 2 * time.Second, 6 * time.Second
-	for _, tt := range []struct {
-		name    string
-		o       loginsites.Options
-		workers int
-		more    int // logins beside one for each life
-	}{
-		{"a session that is renewed by every reply", loginsites.Options{Rotate: true, Life: life}, 12, 3},
-		{"one session at a time", loginsites.Options{Single: true, Life: life}, 12, 1},
-		{"the form with 200", loginsites.Options{Form: true, Life: life}, 12, 1},
-		{"a session that is lost at random", loginsites.Options{Flaky: 0.05}, 12, 10},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			site := loginsites.New(tt.o)
-			proxies := three(t, site, true, new(logins.Memory))
-			var pages, out atomic.Int32
-			begin := time.Now()
-			each(tt.workers, func(i int) {
-				for time.Since(begin) < run {
-					via := tlsWays[i%len(tlsWays)]
-					_, _, body := ask(t, proxies[i%3], via, world.Request(t, http.MethodGet, via.URL(fmt.Sprintf("/page/%d", i)), nil))
-					pages.Add(1)
-					if !strings.Contains(body, "Hello") {
-						out.Add(1)
-					}
-					time.Sleep(5 * time.Millisecond)
-				}
-			})
-			took := time.Since(begin)
-			t.Logf("%d pages in %v, %d of them logged out, %d logins", pages.Load(), took.Round(time.Millisecond), out.Load(), site.Logins())
-			most := 1 + tt.more
-			if tt.o.Life > 0 {
-				most += int(took / life)
-			}
-			most *= 3 // where replies come late; a storm is one login for each page
-			if site.Logins() > most {
-				t.Errorf("%d logins, want %d at most", site.Logins(), most)
-			}
-			if out.Load() > pages.Load()/4 {
-				t.Errorf("%d of %d pages are for nobody", out.Load(), pages.Load())
-			}
-			world.Eventually(t, "the session is there", func() bool {
-				return strings.Contains(proxies[0].Get(t, world.TunnelH1, "/account").Text, "Hello")
-			})
-		})
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -24,25 +22,6 @@ type recipes struct {
 	mu     sync.Mutex // guards what follows
 	runs   map[session.Key]*recipeRun
 	failed map[session.Key]*login.RestError // of sessions that have accounts
-	won    map[session.Key][]time.Time      // when the last maxWon logins succeeded
-}
-
-// At most so many logins in such a time: where they do not last, more would
-// not help.
-const (
-	maxWon  = 10
-	wonTime = 10 * time.Minute
-)
-
-// lasts returns an error where a session's logins do not last.
-func (rs *recipes) lasts(key session.Key) error {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	won := rs.won[key]
-	if len(won) < maxWon || time.Since(won[0]) >= wonTime {
-		return nil
-	}
-	return &login.RestError{Until: won[0].Add(wonTime), Why: fmt.Sprintf("the last %d succeeded within %v, and did not last", maxWon, time.Since(won[0]).Round(time.Second))}
 }
 
 // rests says whether a login of the session is known to be not yet worth a try.
@@ -53,15 +32,15 @@ func (rs *recipes) rests(key session.Key) bool {
 	return f != nil && time.Now().Before(f.Until)
 }
 
-func (rs *recipes) hasWon(key session.Key) {
+// underWay says whether a login of the session is.
+func (rs *recipes) underWay(key session.Key) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	won := append(rs.won[key], time.Now())
-	rs.won[key] = won[max(0, len(won)-maxWon):]
+	return rs.runs[key] != nil
 }
 
 func newRecipes() *recipes {
-	r := &recipes{runs: map[session.Key]*recipeRun{}, failed: map[session.Key]*login.RestError{}, won: map[session.Key][]time.Time{}}
+	r := &recipes{runs: map[session.Key]*recipeRun{}, failed: map[session.Key]*login.RestError{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -83,6 +62,7 @@ type recipeRun struct {
 
 	err     error
 	resting bool // it was not tried, since others have failed
+	moved   bool // nor was it now, since the session has moved on: it may be alive
 	steps   []login.Step
 }
 
@@ -116,13 +96,26 @@ func (rs *recipes) start(p *Proxy, s *site, key session.Key, seen int64, force b
 }
 
 // The pauses after a login that failed, and after as many as have pauses none
-// is tried for the last one: sites lock accounts.
+// is tried for the last one: sites lock accounts. What merely hinders a login
+// lets it rest for the one before at most.
 var rests = []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second, 5 * time.Minute, 24 * time.Hour}
 
-func restAfter(failures int) time.Duration {
-	d := rests[min(failures, len(rests)-1)]
+// restAfter is the pause after a login that came to nothing for such a cause,
+// after as many as turn knows.
+func restAfter(cause login.Cause, turn *login.Turn) time.Duration {
+	d := rests[min(turn.Failures, len(rests)-1)]
+	switch cause {
+	case login.Hindered:
+		d = rests[min(turn.Hindered, len(rests)-2)]
+	case login.Idle:
+		d = rests[0]
+	}
 	return d - d/10 + rand.N(d/5) //nolint:gosec // only lest proxies come at once
 }
+
+// wonTime is the time in which login.MaxWon logins may succeed: where they do
+// not last, more would not help.
+const wonTime = 10 * time.Minute
 
 // recipeWait is how long a recipe waits for another's, which is bounded itself.
 const recipeWait = 2 * time.Minute
@@ -133,87 +126,131 @@ func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {
 	if !ok {
 		return fmt.Errorf("no account is declared for the session %s", run.key.ID)
 	}
-	if err := p.recipes.lasts(run.key); err != nil && !run.force {
-		run.resting = true
-		return err
+	if !run.force { // before the kept answer of an earlier login is given
+		p.turns.Void(ctx, run.key, run.seen)
 	}
-	turn, _, err := p.turns.Begin(ctx, login.Order{Login: l, Wait: recipeWait, Force: run.force})
+	turn, answer, err := p.turns.Begin(ctx, login.Order{Login: l, Wait: recipeWait, Force: run.force})
 	switch {
 	case err != nil:
 		_, run.resting = errors.AsType[*login.RestError](err)
 		return err
-	case turn == nil:
-		return nil // another proxy did
-	}
-	end := func(r login.Result) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
-		defer cancel()
-		turn.End(ctx, r)
-	}
-	defer end(login.Result{Why: "it was broken off"})
-	base, err := p.jar(ctx, run.key)
-	if err != nil {
-		end(login.Result{Why: "the session store does not answer", Idle: true})
-		return err
-	}
-	if !run.force && base.Login() > run.seen {
-		end(login.Result{Answer: &login.Answer{Version: base.Version()}}) // a client, or a worker, was first
+	case turn == nil: // another proxy has
+		p.awaitNews(ctx, run.key, answer.Version)
 		return nil
 	}
-	lease, ref := run.lease(ctx)
-	if ref != nil && ctx.Err() == nil {
-		// No site locks an account for it: the next try need not be far.
-		rest := restAfter(0)
-		end(login.Result{Why: ref.public, Rest: rest, Idle: true})
-		run.resting = true
-		p.log.Warn("recipe: no upstream to log in by", "site", run.site.Name, "session", run.key.ID, "next_in", rest.Round(time.Second).String(), "err", ref.cause)
-		return &login.RestError{Failures: turn.Failures, Until: time.Now().Add(rest), Why: ref.public}
+	t := &recipeTurn{Turn: turn, p: p, run: run}
+	defer t.end(ctx, login.Result{Why: "it was broken off", Cause: login.Idle})
+	if err := t.lasts(ctx); err != nil && !run.force {
+		return err
 	}
-	if lease != nil {
-		defer lease.Done()
+	base, err := p.jar(ctx, run.key)
+	switch {
+	case err != nil:
+		t.end(ctx, login.Result{Why: "the session store does not answer", Cause: login.Idle})
+		return err
+	case !run.force && base.Login() > run.seen: // a client, or a worker, was first
+		t.end(ctx, login.Result{Answer: &login.Answer{Version: base.Version()}})
+		return nil
+	case !run.force && base.Renewed() > run.seen:
+		t.end(ctx, login.Result{Why: "the session has moved on", Cause: login.Idle})
+		run.moved = true
+		return nil
 	}
-	err = ctx.Err()
-	if err == nil {
-		err = p.followRecipe(ctx, run, turn, lease, base, end)
-	}
-	outcome := "recipe_in"
+	err = t.logIn(ctx, base)
 	switch {
 	case err == nil:
+		run.site.counts.login("recipe_in")
 	case ctx.Err() != nil: // the proxy stops; no fault of the recipe's
-		end(login.Result{Why: "the proxy was stopped", Idle: true})
-		return err
-	default:
-		outcome = "recipe_failed"
-		rest := restAfter(turn.Failures)
-		end(login.Result{Why: err.Error(), Rest: rest})
-		p.log.Warn("recipe: login failed", "site", run.site.Name, "session", run.key.ID, "failures", turn.Failures+1, "next_in", rest.Round(time.Second).String(), "err", err)
-		err = &login.RestError{Failures: turn.Failures + 1, Until: time.Now().Add(rest), Why: err.Error()}
+		t.end(ctx, login.Result{Why: "the proxy was stopped", Cause: login.Idle})
 	}
-	run.site.counts.login(outcome)
 	return err
 }
 
-// followRecipe goes through the steps in a jar of its own, and gives the
-// session what came of them all at once: nobody sees half a login, and one
-// that fails changes nothing.
-func (p *Proxy) followRecipe(ctx context.Context, run *recipeRun, turn *login.Turn, lease *upstream.Lease, base *session.Jar, end func(login.Result)) error {
-	s := run.site
+// recipeTurn is a recipe that has its turn.
+type recipeTurn struct {
+	*login.Turn
+	p   *Proxy
+	run *recipeRun
+}
+
+func (t *recipeTurn) end(ctx context.Context, r login.Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	defer cancel()
+	t.End(ctx, r)
+}
+
+// rest ends the turn with a pause, and returns the error that says so.
+func (t *recipeTurn) rest(ctx context.Context, cause login.Cause, why string, pause time.Duration) error {
+	t.end(ctx, login.Result{Why: why, Cause: cause, Rest: pause})
+	failures := t.Failures
+	if cause == login.Refused {
+		failures++
+	}
+	t.run.resting = cause == login.Idle
+	return &login.RestError{Failures: failures, Until: time.Now().Add(pause), Why: why}
+}
+
+// lasts returns an error where a session's logins do not last.
+func (t *recipeTurn) lasts(ctx context.Context) error {
+	if len(t.Won) < login.MaxWon || t.run.force {
+		return nil
+	}
+	since := time.Since(t.Won[0])
+	why := fmt.Sprintf("the last %d succeeded within %v, and did not last", len(t.Won), since.Round(time.Second))
+	return t.rest(ctx, login.Idle, why, max(wonTime-since, time.Second))
+}
+
+// logIn leases an upstream and follows the recipe.
+func (t *recipeTurn) logIn(ctx context.Context, base *session.Jar) error {
+	site, id := t.run.site, t.run.key.ID
+	lease, ref := t.run.lease(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case ref != nil: // no site locks an account for it
+		pause := restAfter(login.Idle, t.Turn)
+		t.p.log.Warn("recipe: no upstream to log in by", "site", site.Name, "session", id, "next_in", pause.Round(time.Second).String(), "err", ref.cause)
+		return t.rest(ctx, login.Idle, ref.public, pause)
+	case lease != nil:
+		defer lease.Done()
+	}
+	err := t.follow(ctx, lease, base)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	cause := login.CauseOf(err)
+	pause := restAfter(cause, t.Turn)
+	outcome := "recipe_failed"
+	if cause == login.Hindered {
+		outcome = "recipe_hindered"
+	}
+	site.counts.login(outcome)
+	t.p.log.Warn("recipe: login failed", "site", site.Name, "session", id, "failures", t.Failures, "refused", cause == login.Refused,
+		"next_in", pause.Round(time.Second).String(), "err", err)
+	return t.rest(ctx, cause, err.Error(), pause)
+}
+
+// follow goes through the steps in a jar of its own, and gives the session what
+// came of them all at once: nobody sees half a login, and one that fails changes
+// nothing.
+func (t *recipeTurn) follow(ctx context.Context, lease *upstream.Lease, base *session.Jar) error {
+	p, run, s := t.p, t.run, t.run.site
 	start := base
-	if turn.Failures%2 == 1 {
+	if t.Failures%2 == 1 {
 		// One of the session's cookies may be what the site stumbles over.
 		start = emptyJar
 	}
 	way := p.recipeWay(run, lease)
 	jar, tried, err := s.login.Run(ctx, run.key.ID, start, way)
-	if err != nil && !tried && start != emptyJar {
+	if err != nil && !tried && start != emptyJar && login.CauseOf(err) == login.Refused {
 		start = emptyJar // no password was sent yet
 		jar, _, err = s.login.Run(ctx, run.key.ID, start, way)
 	}
 	if err != nil {
 		return err
 	}
-	if !turn.Last(ctx) {
-		return errors.New("its turn was over, and another has logged in")
+	if !t.Last(ctx) {
+		return login.HinderedError{Err: errors.New("its turn was over, and another has logged in")}
 	}
 	u := session.Update{Base: base.Version(), Writer: session.ByRecipe}
 	for _, c := range login.Changes(start, jar) {
@@ -229,14 +266,13 @@ func (p *Proxy) followRecipe(ctx context.Context, run *recipeRun, turn *login.Tu
 	next, outcomes, err := p.store.Apply(ctx, run.key, u, s.life)
 	if err != nil {
 		p.storeFailed("apply", err)
-		return fmt.Errorf("keep the login's cookies: %w", err)
+		return login.HinderedError{Err: fmt.Errorf("keep the login's cookies: %w", err)}
 	}
 	for i, o := range outcomes {
 		s.counts.capture(o, u.Cookies[i].Expired(time.Now()))
 	}
 	p.verdicts.Note(run.key, login.Judgment{Verdict: login.In, Rule: "recipe"}, next.Version(), next.Login())
-	p.recipes.hasWon(run.key)
-	end(login.Result{Answer: &login.Answer{Version: next.Version()}})
+	t.end(ctx, login.Result{Answer: &login.Answer{Version: next.Version()}, Count: wonTime})
 	p.log.Info("recipe: logged in", "site", s.Name, "session", run.key.ID, "steps", len(run.steps))
 	return nil
 }
@@ -251,70 +287,6 @@ func sharedOf(jar *session.Jar, p *session.Policy) []session.Cookie {
 	return all
 }
 
-// lease takes the upstream that the whole login leaves by; nil: directly.
-func (run *recipeRun) lease(ctx context.Context) (*upstream.Lease, *refusal) {
-	pool := run.site.pool
-	if pool == nil {
-		return nil, nil
-	}
-	l, err := pool.Lease(ctx, sessionOwner(run.key), new(upstream.Patience))
-	if err != nil {
-		return nil, noLease(ctx, pool.Name(), err)
-	}
-	return l, nil
-}
-
-// recipeWay is how a recipe's requests go: as those of the session, by its
-// lease, and to hosts of the site alone.
-func (p *Proxy) recipeWay(run *recipeRun, lease *upstream.Lease) login.Way {
-	s := run.site
-	header := make(http.Header, len(s.Headers))
-	for name, value := range s.Headers {
-		header[http.CanonicalHeaderKey(name)] = []string{value}
-	}
-	to := func(u *url.URL) (target, bool) {
-		t, ref := plainTarget(u)
-		return t, ref == nil && p.rules.Load().site(t.host, t.port).is(s)
-	}
-	return login.Way{
-		Header:   header,
-		Report:   func(step login.Step) { run.steps = append(run.steps, step) },
-		Declared: func(u *url.URL) bool { _, ok := to(u); return ok },
-		Send: func(r *http.Request) (*http.Response, error) {
-			t, _ := to(r.URL)
-			resp, err := p.sendRecipe(r, s, t, lease)
-			if err != nil {
-				return nil, errors.New(originFailed(t.host, err).public)
-			}
-			return resp, nil
-		},
-	}
-}
-
-// sendRecipe sends one request of a recipe.
-func (p *Proxy) sendRecipe(r *http.Request, s *site, t target, lease *upstream.Lease) (*http.Response, error) {
-	route := transportKey{origin: s.origin}
-	if lease != nil {
-		if err := p.egressName(p.rules.Load(), s.origin, t); err != nil {
-			return nil, dialError{err}
-		}
-		route.exit = lease.Exit()
-		route.forward = forwards(route.exit, s.origin, t, false)
-	}
-	resp, err := p.pool.get(route, t).RoundTrip(r)
-	switch {
-	case lease == nil:
-	case err != nil:
-		lease.Failed(r.Context(), t.host, err)
-	case resp.StatusCode == http.StatusProxyAuthRequired && route.forward:
-		resp.Body.Close()
-		return nil, lease.Unauthorized(r.Context(), t.host)
-	default:
-		lease.Answered(resp.StatusCode)
-	}
-	return resp, err
-}
-
 // is says whether two rules are of one site: a reload makes new ones.
 func (s *site) is(other *site) bool { return s != nil && s.Key == other.Key }
 
@@ -327,6 +299,28 @@ func (s *site) hasAccount(id string) bool {
 	return ok
 }
 
+// awaitNews waits until this proxy knows of another's change, whose version it
+// was told: the news is on its way. It gives up where that has taken too long,
+// or the store is away.
+func (p *Proxy) awaitNews(ctx context.Context, key session.Key, version int64) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(newsLimit); ; {
+		jar, err := p.jar(ctx, key)
+		if err != nil || jar.Version() >= version || time.Now().After(end) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// newsLimit is longer than a half-open link to Redis goes unnoticed.
+const newsLimit = 2 * time.Second
+
 // jar returns a session's jar, an empty one where it is absent.
 func (p *Proxy) jar(ctx context.Context, key session.Key) (*session.Jar, error) {
 	jar, err := p.store.Load(ctx, key)
@@ -334,71 +328,4 @@ func (p *Proxy) jar(ctx context.Context, key session.Key) (*session.Jar, error) 
 		return emptyJar, nil
 	}
 	return jar, err
-}
-
-// LogIn logs in to a session by its recipe, now, whatever failed before, and
-// returns its steps until the end or the one that failed. Its error is
-// [login.ErrNoRecipe] where there is none.
-func (p *Proxy) LogIn(ctx context.Context, key session.Key) ([]login.Step, error) {
-	for _, s := range p.rules.Load().sites {
-		if s.Key != key.Site || s.login == nil || !s.hasAccount(key.ID) {
-			continue
-		}
-		run := p.recipes.start(p, s, key, 0, true)
-		select {
-		case <-run.done:
-			return run.steps, plainFailure(run.err)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return nil, login.ErrNoRecipe
-}
-
-// plainFailure is a run's error without the pause that follows, which one by
-// hand does not wait for.
-func plainFailure(err error) error {
-	if rest, ok := errors.AsType[*login.RestError](err); ok {
-		return errors.New(rest.Why)
-	}
-	return err
-}
-
-// LoginStatus says what this proxy has last seen of a session's login.
-func (p *Proxy) LoginStatus(ctx context.Context, key session.Key) login.Status {
-	jar, err := p.jar(ctx, key)
-	if err != nil {
-		return login.Status{}
-	}
-	status := login.Status{Shown: p.verdicts.Show(key, jar)}
-	p.recipes.mu.Lock()
-	defer p.recipes.mu.Unlock()
-	status.Failed = p.recipes.failed[key]
-	return status
-}
-
-// ExplainLogin says in sentences what u is to the site's login, and how the
-// session stands; "" where no login is declared.
-func (p *Proxy) ExplainLogin(ctx context.Context, u *url.URL, id string) string {
-	t, ref := plainTarget(u)
-	if ref != nil {
-		return ""
-	}
-	s := p.rules.Load().site(t.host, t.port)
-	if s == nil || s.login == nil || id == session.NoneID {
-		return ""
-	}
-	text := ""
-	switch {
-	case s.login.Matches(http.MethodPost, t.host, cookiePath(&http.Request{URL: u})):
-		text = "A POST there is the site's login: one goes out at a time. "
-	case s.login.Page(u):
-		text = "This is a page to log in at: what it shows tells nothing of the session. "
-	}
-	switch status := p.LoginStatus(ctx, session.Key{Site: s.Key, ID: id}); {
-	case status.Verdict == login.Unknown:
-		return text + "Whether the session is logged in has not been seen since its last login."
-	default:
-		return text + fmt.Sprintf("The session was last seen logged %s, %s ago, as %s showed.", status.Verdict, time.Since(status.Time).Round(time.Second), status.Rule)
-	}
 }

@@ -63,14 +63,17 @@ func (x *exchange) endangers(cookies []session.Cookie) bool {
 	})
 }
 
-// note remembers what a reply has shown of the session, unless the session has
-// moved on since the request left.
-func (x *exchange) note(j login.Judgment) {
+// late says whether the session has moved on since the request left: what the
+// reply to that shows, it shows of an older state.
+func (x *exchange) late() bool {
 	now := x.load(x.key)
-	if now.Login() > x.jar.Version() || now.Floor() > x.jar.Version() {
-		return
-	}
-	if !x.p.verdicts.Note(x.key, j, x.jar.Version(), now.Login()) || j.Verdict != login.Out {
+	return now.Renewed() > x.jar.Version() || now.Floor() > x.jar.Version()
+}
+
+// note remembers what a reply has shown of the session. A late one has shown
+// nothing.
+func (x *exchange) note(j login.Judgment) {
+	if x.late() || !x.p.verdicts.Note(x.key, j, x.jar.Version(), x.load(x.key).Login()) || j.Verdict != login.Out {
 		return
 	}
 	x.p.turns.Void(context.WithoutCancel(x), x.key, x.jar.Version())
@@ -83,8 +86,14 @@ func (x *exchange) mayRetry(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || x.upload != nil {
 		return false
 	}
-	return !x.renewed && x.load(x.key).Renewed() > x.jar.Version() || !x.relogged && x.recipeMayRun()
+	return x.renewed < maxRenewed && x.late() || !x.relogged && x.recipeMayRun()
 }
+
+// maxRenewed is how often a request is sent again since the session had moved
+// on. Once is enough where somebody has logged in. A site that gives it a new
+// value with each reply may take that of a slow request for an old one more
+// often.
+const maxRenewed = 8
 
 // recipeMayRun says whether the proxy may log in to the session by itself now.
 func (x *exchange) recipeMayRun() bool {
@@ -102,19 +111,20 @@ func (x *exchange) retries(r *http.Request, j login.Judgment) bool {
 		return false
 	}
 	retry := x.mayRetry(r)
-	// A site that renews the session at every reply may take the value that
-	// this request had for an old one. After a second try it may not: else a
-	// session that is busy would never be seen to have ended.
-	if !x.renewed && x.load(x.key).Renewed() > x.jar.Version() {
-		x.renewed = true
-		return retry
+	if x.late() {
+		// Nor does it end the session, however often: a request of which all
+		// replies are late is one of a session that lives.
+		x.renewed++
+		return retry && x.renewed <= maxRenewed
 	}
 	recipe := !x.relogged && x.recipeMayRun()
-	if recipe && retry && !x.confirmed {
-		// Some sites lose a session for one request. A login costs more than
-		// asking twice.
-		x.confirmed = true
-		return true
+	if recipe && retry && !x.p.recipes.underWay(x.key) {
+		switch again, still := x.confirm(); {
+		case again:
+			return true
+		case !still:
+			return false
+		}
 	}
 	x.note(j)
 	if !recipe {
@@ -125,12 +135,46 @@ func (x *exchange) retries(r *http.Request, j login.Judgment) bool {
 	return retry && x.await(run)
 }
 
+// confirm says whether the request is to be sent again before its reply is
+// believed: a login costs more than asking twice. Some sites lose a session for
+// one request; and one that honours the newest value of a session only takes a
+// request for logged out while the reply with that value is on its way. An ended
+// session stands still.
+func (x *exchange) confirm() (again, still bool) {
+	if state := x.jar.Renewed(); x.confirmed == 0 || state != x.confirms {
+		if x.confirmed > 0 {
+			x.renewed++
+		}
+		x.confirmed, x.confirms = 0, state
+	}
+	if x.confirmed == login.Confirmations || x.renewed > maxRenewed {
+		return false, x.renewed <= maxRenewed
+	}
+	if x.confirmed++; x.confirmed == login.Confirmations {
+		late := time.NewTimer(stillness)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-x.Done():
+		}
+	}
+	return true, true
+}
+
+// stillness is how long a session is given to move on, before a request is sent
+// for the last time.
+const stillness = 250 * time.Millisecond
+
 // await waits for a recipe, and says whether it is worth another try.
 func (x *exchange) await(run *recipeRun) bool {
 	late := time.NewTimer(x.site.login.Wait)
 	defer late.Stop()
 	select {
 	case <-run.done:
+		if run.moved && x.renewed < maxRenewed {
+			x.renewed++
+			x.relogged, x.confirmed = false, 0
+		}
 		return !run.resting
 	case <-late.C:
 	case <-x.Done():

@@ -71,7 +71,9 @@ const (
 // Expires count from it. Where nothing changed it returns j itself.
 //
 // A late change never deletes, and sets only where the present value (or mark)
-// is ByReply and comes from no login since Base, and u is not Timid. A change
+// is ByReply and comes from no login since Base, and u is not Timid. Nor does a
+// reply bring back a value that the cookie had before: where a site renews a session
+// with each reply, the last one to arrive may tell an old value. A change
 // whose Base is below the floor is refused, and so is one by a LoggedOut reply
 // of what comes from a login. Limits: 180 cookies a registrable domain, 3000 a
 // jar; expired ones go first, then insecure ones, then the least recently used
@@ -151,7 +153,7 @@ func (e *edit) one(c Cookie) Outcome {
 		return Revoked
 	case deletes && at < 0 && !guessed, !deletes && at >= 0 && e.repeats(&e.next.cookies[at], &c, now):
 		return Unchanged
-	case e.late(at, mark, deletes), guessed && e.lateFor(c.Name):
+	case e.late(&c, at, mark, deletes), guessed && e.lateFor(c.Name):
 		return Late
 	case e.LoggedOut && at >= 0 && e.next.cookies[at].Login > 0:
 		return Guarded
@@ -175,7 +177,7 @@ func (e *edit) one(c Cookie) Outcome {
 	if deletes {
 		return Changed
 	}
-	c.Version, c.Writer, c.Created, c.Used, c.Login = v, e.Writer, now, now, 0
+	c.Version, c.Writer, c.Created, c.Used, c.Login, c.Past = v, e.Writer, now, now, 0, [maxPast]uint32{}
 	if e.Writer != ByReply {
 		c.Login = v
 	}
@@ -188,6 +190,7 @@ func (e *edit) one(c Cookie) Outcome {
 			}
 		}
 		c.Created = have.Created
+		c.follow(have)
 		*have = c
 	} else {
 		e.insert(c)
@@ -198,13 +201,14 @@ func (e *edit) one(c Cookie) Outcome {
 
 // late says whether the cookie of this identity, or its mark, changed since
 // the request left, and may not be overwritten.
-func (e *edit) late(at, mark int, deletes bool) bool {
+func (e *edit) late(c *Cookie, at, mark int, deletes bool) bool {
 	var version, login int64
 	var writer Writer
+	var had bool
 	switch {
 	case at >= 0:
 		have := &e.next.cookies[at]
-		version, writer, login = have.Version, have.Writer, have.Login
+		version, writer, login, had = have.Version, have.Writer, have.Login, have.had(c.Value)
 	case mark >= 0:
 		version, writer = e.next.marks[mark].Version, e.next.marks[mark].Writer
 	}
@@ -212,7 +216,7 @@ func (e *edit) late(at, mark int, deletes bool) bool {
 	if version <= e.Base || version > e.from.version {
 		return false
 	}
-	return deletes || e.Timid || writer != ByReply || login > e.Base
+	return deletes || e.Timid || writer != ByReply || login > e.Base || had && e.Writer == ByReply
 }
 
 // guessed says whether the jar has other cookies of c's name that a worker wrote,

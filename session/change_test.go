@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -279,6 +280,21 @@ func TestARenewalKeepsTheWriter(t *testing.T) {
 		t.Errorf("writer %d, want %d", got, ByLogin)
 	}
 	h.want("late reply", h.apply(Update{Base: left}, "sid=0"), Late, "sid=1")
+}
+
+// As many old values are known as requests are likely to be under way at once.
+func TestOldValuesAreForgottenInTheEnd(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.apply(Update{}, "sid=0")
+	left := h.jar.Version()
+	for n := 1; n <= maxPast+1; n++ {
+		h.apply(Update{Base: h.jar.Version()}, fmt.Sprintf("sid=%d", n))
+	}
+	newest := fmt.Sprintf("sid=%d", maxPast+1)
+	h.want("the oldest known", h.apply(Update{Base: left}, "sid=1"), Late, newest)
+	h.want("an older one", h.apply(Update{Base: left}, "sid=0"), Changed, "sid=0")
+	h.want("a late login's", h.apply(Update{Base: left, Writer: ByLogin}, newest), Changed, newest)
 }
 
 func TestALoginThatKeepsTheValueTakesItOver(t *testing.T) {

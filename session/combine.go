@@ -39,13 +39,13 @@ func (r *Record) Combine(other, shared *Record, now int64) *Record {
 }
 
 // date gives a cookie that was just taken in, or the mark of its deletion, the
-// version that it had, and the login that it comes from: new ones would be newer
+// version that it had, the login that it comes from and its past: new ones would be newer
 // than changes of it that are still to come. j is nobody else's yet.
 func (j *Jar) date(c *Cookie, version int64) {
 	id := c.Identity()
 	for i := range j.cookies {
 		if j.cookies[i].Identity() == id {
-			j.cookies[i].Version, j.cookies[i].Writer, j.cookies[i].Login = c.Version, c.Writer, c.Login
+			j.cookies[i].Version, j.cookies[i].Writer, j.cookies[i].Login, j.cookies[i].Past = c.Version, c.Writer, c.Login, c.Past
 		}
 	}
 	for i := range j.marks {

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"hash/fnv"
+	"io"
+	"slices"
 	"time"
 )
 
@@ -65,6 +68,34 @@ type Cookie struct {
 	// login, import or other writer that the cookie comes from. Sites give
 	// a session new values as it goes, and those keep it. 0: replies alone.
 	Login int64
+
+	// Past are hashes of the values it had before, newest first, and then
+	// zeros: see [Jar.Apply].
+	Past [maxPast]uint32
+}
+
+// maxPast bounds the values of a cookie that are known for old ones. Sites that
+// give a session a new value with each reply change it as often as requests are
+// under way at once.
+const maxPast = 16
+
+// hashPast tells values apart without keeping them. It is never zero.
+func hashPast(value string) uint32 {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, value) // a hash takes all
+	return max(h.Sum32(), 1)
+}
+
+// had says whether the cookie had the value before the one it has.
+func (c *Cookie) had(value string) bool { return slices.Contains(c.Past[:], hashPast(value)) }
+
+// follow takes over the past of the cookie that c replaces.
+func (c *Cookie) follow(have *Cookie) {
+	c.Past = have.Past
+	if c.Value != have.Value {
+		copy(c.Past[1:], have.Past[:])
+		c.Past[0] = hashPast(have.Value)
+	}
 }
 
 // Identity is what makes two cookies the same one: a new cookie replaces a

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,7 @@ const (
 	flagPartitioned
 	flagExpires
 	flagLogin
+	flagPast
 )
 
 var errEncoding = errors.New("not an encoded jar")
@@ -116,7 +118,7 @@ func (m *Mark) UnmarshalBinary(b []byte) error {
 
 func appendCookie(b []byte, c *Cookie) []byte {
 	flags := flagIf(flagHostOnly, c.HostOnly) | flagIf(flagSecure, c.Secure) | flagIf(flagHTTPOnly, c.HTTPOnly) |
-		flagIf(flagPartitioned, c.Partitioned) | flagIf(flagExpires, !c.Expires.IsZero()) | flagIf(flagLogin, c.Login != 0)
+		flagIf(flagPartitioned, c.Partitioned) | flagIf(flagExpires, !c.Expires.IsZero()) | flagIf(flagLogin, c.Login != 0) | flagIf(flagPast, c.Past[0] != 0)
 	b = append(b, flags, byte(c.SameSite), byte(c.Writer))
 	b = binary.AppendVarint(b, c.Version)
 	if c.Login != 0 {
@@ -128,6 +130,20 @@ func appendCookie(b []byte, c *Cookie) []byte {
 	b = appendTime(appendTime(b, c.Created), c.Used)
 	for _, s := range []string{c.Name, c.Value, c.Domain, c.Path, c.Priority} {
 		b = appendString(b, s)
+	}
+	if c.Past[0] != 0 {
+		b = appendPast(b, c.Past[:])
+	}
+	return b
+}
+
+func appendPast(b []byte, past []uint32) []byte {
+	if n := slices.Index(past, 0); n >= 0 {
+		past = past[:n]
+	}
+	b = binary.AppendUvarint(b, uint64(len(past)))
+	for _, hash := range past {
+		b = binary.BigEndian.AppendUint32(b, hash)
 	}
 	return b
 }
@@ -235,7 +251,21 @@ func (d *decoder) cookie() Cookie {
 	}
 	c.Created, c.Used = d.time(), d.time()
 	c.Name, c.Value, c.Domain, c.Path, c.Priority = d.string(), d.string(), d.string(), d.string(), d.string()
+	if flags&flagPast != 0 {
+		d.past(&c.Past)
+	}
 	return c
+}
+
+func (d *decoder) past(past *[maxPast]uint32) {
+	n := d.count()
+	d.take(0, n > 0 && n <= maxPast)
+	for i := 0; i < n && !d.failed; i++ {
+		if hash := d.take(4, true); hash != nil {
+			past[i] = binary.BigEndian.Uint32(hash)
+			d.take(0, past[i] != 0)
+		}
+	}
 }
 
 func (d *decoder) mark() Mark {

@@ -21,6 +21,7 @@ func TestJarsComeBackFromBytes(t *testing.T) {
 		"revoked":   revoked,
 		"refilled":  revoked.reply(t, "https://www.shop.test/", "sid=2"),
 		"cleared":   full.Clear(at(time.Hour)),
+		"renewed":   full.reply(t, "https://www.shop.test/app/", "empty=2").reply(t, "https://www.shop.test/app/", "empty=3", "exp=2"),
 		"long path": full.reply(t, "https://www.shop.test/a/b/c/d", "deep=1"),
 	} {
 		raw, err := jar.MarshalBinary()

@@ -25,6 +25,7 @@ const (
 // form for whoever is not logged in.
 type Options struct {
 	Rotate  bool          // each reply gives the session another value; the one before is honoured, and told the present one
+	Strict  bool          // with Rotate: the one before is not
 	Single  bool          // a login ends all earlier ones
 	Form    bool          // who is not logged in gets the form with 200
 	Flaky   float64       // so many requests of 1 are taken for logged out, though they are not
@@ -120,27 +121,30 @@ func (s *Site) find(w http.ResponseWriter, r *http.Request, create bool) *visito
 	switch {
 	case v == nil && create:
 		v = &visitor{token: rand.Text()}
-		s.name(w, v)
+		s.name(w, r, v)
 	case v != nil && s.o.Rotate && presented == v.now:
-		s.name(w, v)
+		s.name(w, r, v)
 	case v != nil && s.o.Rotate:
-		s.tell(w, v)
+		s.tell(w, r, v)
 	}
 	return v
 }
 
 // name gives a visitor another value.
-func (s *Site) name(w http.ResponseWriter, v *visitor) {
+func (s *Site) name(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if v.older != "" {
 		delete(s.sessions, v.older)
 	}
 	v.older, v.now = v.now, rand.Text()
+	if s.o.Strict {
+		delete(s.sessions, v.older)
+	}
 	s.sessions[v.now] = v
-	s.tell(w, v)
+	s.tell(w, r, v)
 }
 
-func (s *Site) tell(w http.ResponseWriter, v *visitor) {
-	http.SetCookie(w, &http.Cookie{Name: "sid", Value: v.now, Path: "/", HttpOnly: true, Secure: true})
+func (s *Site) tell(w http.ResponseWriter, r *http.Request, v *visitor) {
+	http.SetCookie(w, &http.Cookie{Name: "sid", Value: v.now, Path: "/", HttpOnly: true, Secure: r.TLS != nil})
 }
 
 func (s *Site) drop(v *visitor) {
@@ -206,7 +210,7 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 	if !s.o.SameID {
 		s.drop(v)
 		v.now, v.older = "", ""
-		s.name(w, v)
+		s.name(w, r, v)
 	}
 	http.SetCookie(w, &http.Cookie{Name: "csrftoken", Value: "holder", Path: "/"})
 	http.Redirect(w, r, "/account", http.StatusSeeOther)
@@ -225,7 +229,7 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) {
 		s.forms++
 		// As many do, it begins an anonymous session for the way back.
 		if v == nil || v.user == "" {
-			s.name(w, &visitor{token: rand.Text()})
+			s.name(w, r, &visitor{token: rand.Text()})
 		}
 		http.Redirect(w, r, "/login?next="+r.URL.Path, http.StatusFound)
 	}

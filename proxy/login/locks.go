@@ -47,11 +47,13 @@ const (
 // Grant is what an Ask gets.
 type Grant struct {
 	State    State
-	Fence    int64     // Granted: the turn's number, higher than any before
-	Answer   *Answer   // Answered
-	Failures int       // in a row, until now
-	Until    time.Time // Resting
-	Why      string    // Resting: the last failure
+	Fence    int64       // Granted: the turn's number, higher than any before
+	Answer   *Answer     // Answered
+	Failures int         // in a row, until now
+	Hindered int         // the same, of logins that came to nothing for another reason
+	Won      []time.Time // Granted: of the successes that still count, oldest first
+	Until    time.Time   // Resting
+	Why      string      // Resting: the last failure
 }
 
 // Answer is the reply to a login that succeeded, for others to be given. It
@@ -71,10 +73,24 @@ const MaxAnswer = 64 << 10
 type Result struct {
 	Answer *Answer       // of a login that succeeded; nil: it did not
 	Why    string        // it did not
+	Cause  Cause         // it did not
 	Rest   time.Duration // before the next turn is granted; may be 0
-	Idle   bool          // nothing was sent to the site: it is no failure of the login
 	Keep   time.Duration // for how long the answer is given
+	Count  time.Duration // for how long the success is among Grant.Won; 0: it is not
 }
+
+// Cause says why a login came to nothing.
+type Cause uint8
+
+// The causes.
+const (
+	Refused  Cause = iota // by the site: it is a failure, and sites count those
+	Hindered              // the site was not reached, or could judge nothing
+	Idle                  // nothing was sent to the site
+)
+
+// MaxWon bounds the successes that are remembered.
+const MaxWon = 10
 
 // Hold is a turn that was granted.
 type Hold struct {

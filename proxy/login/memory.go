@@ -28,9 +28,14 @@ type turnRecord struct {
 	kept   time.Time // the end of answer
 
 	failures int
+	hindered int
 	why      string
 	rest     time.Time // no turn before
+	won      []success
 }
+
+// success is a login's, and the time until which it counts.
+type success struct{ at, until time.Time }
 
 // maxRecords bounds what is remembered: clients choose what they log in with.
 const maxRecords = 10_000
@@ -51,7 +56,13 @@ func (m *Memory) Take(_ context.Context, a Ask) (Grant, error) {
 	}
 	m.fences++
 	t.holder, t.fence, t.since, t.until = a.Holder, m.fences, now, now.Add(a.Life)
-	return Grant{State: Granted, Fence: t.fence, Failures: t.failures}, nil
+	g := Grant{State: Granted, Fence: t.fence, Failures: t.failures, Hindered: t.hindered}
+	for _, w := range t.won {
+		if now.Before(w.until) {
+			g.Won = append(g.Won, w.at)
+		}
+	}
+	return g, nil
 }
 
 // turn returns the record of l, and forgets those that no longer say anything.
@@ -65,7 +76,7 @@ func (m *Memory) turn(l Login, now time.Time) *turnRecord {
 	}
 	if len(m.turns) >= maxRecords {
 		for other, t := range m.turns {
-			idle := !now.Before(t.until) && !now.Before(t.kept) && !now.Before(t.rest)
+			idle := !now.Before(t.until) && !now.Before(t.kept) && !now.Before(t.rest) && (len(t.won) == 0 || !now.Before(t.won[len(t.won)-1].until))
 			if idle || len(m.turns) >= 2*maxRecords {
 				delete(m.turns, other)
 			}
@@ -99,12 +110,19 @@ func (m *Memory) End(_ context.Context, h Hold, r Result) error {
 	now := time.Now()
 	t.holder, t.until = "", time.Time{}
 	if r.Answer != nil {
-		t.answer, t.kept, t.failures, t.why, t.rest = r.Answer, now.Add(r.Keep), 0, "", time.Time{}
+		t.answer, t.kept, t.failures, t.hindered, t.why, t.rest = r.Answer, now.Add(r.Keep), 0, 0, "", time.Time{}
+		if r.Count > 0 {
+			t.won = append(t.won, success{now, now.Add(r.Count)})
+			t.won = t.won[max(0, len(t.won)-MaxWon):]
+		}
 		return nil
 	}
 	t.answer = nil
-	if !r.Idle {
+	switch r.Cause {
+	case Refused:
 		t.failures++
+	case Hindered:
+		t.hindered++
 	}
 	t.why, t.rest = r.Why, now.Add(r.Rest)
 	return nil

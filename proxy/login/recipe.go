@@ -60,6 +60,23 @@ func (r *Recipe) Login(key session.Key) (Login, bool) {
 // ErrNoRecipe says that the proxy can't log in to a session by itself.
 var ErrNoRecipe = errors.New("no recipe and account is declared for this session")
 
+// HinderedError says that a recipe came to nothing, and that this is no
+// refusal: the site was not reached, or could judge nothing.
+type HinderedError struct{ Err error }
+
+func (e HinderedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e HinderedError) Unwrap() error { return e.Err }
+
+// CauseOf says what a recipe's error counts as.
+func CauseOf(err error) Cause {
+	if _, ok := errors.AsType[HinderedError](err); ok {
+		return Hindered
+	}
+	return Refused
+}
+
 // Step is what became of one request of a recipe. It shows no value that was
 // sent, taken or set, and no query.
 type Step struct {

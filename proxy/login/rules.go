@@ -223,8 +223,8 @@ func (r *Rules) JudgeLogin(reply Reply) (Judgment, bool) {
 	switch {
 	case out.answer == yes:
 		return Judgment{Out, out.rule}, true
-	case reply.Status == http.StatusTooManyRequests, reply.Status >= 500:
-		return Judgment{}, true // it judged nothing
+	case judgesNothing(reply.Status):
+		return Judgment{}, true
 	case declared && in.answer == no:
 		return Judgment{Out, in.rule}, true
 	case out.answer == open, declared && in.answer == open:
@@ -235,4 +235,9 @@ func (r *Rules) JudgeLogin(reply Reply) (Judgment, bool) {
 		return Judgment{}, true
 	}
 	return Judgment{In, "not logged_out"}, true
+}
+
+// judgesNothing says whether a site that answers so has looked at no password.
+func judgesNothing(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500
 }

@@ -41,11 +41,11 @@ func (b *run) step(s *step, login bool) error {
 	for range maxRedirect + 1 {
 		shown := Step{Method: req.Method, URL: plainURL(req.URL)}
 		begin := time.Now()
-		resp, body, err := b.send(req)
+		resp, body, err := b.sure(req)
 		shown.Time = time.Since(begin)
 		if err != nil {
 			b.way.Report(shown)
-			return fmt.Errorf("%s %s: %w", shown.Method, shown.URL, plainError(err))
+			return fmt.Errorf("%s %s: %w", shown.Method, shown.URL, HinderedError{plainError(err)})
 		}
 		shown.Status = resp.StatusCode
 		next, err := b.follow(req, resp)
@@ -70,11 +70,36 @@ func (b *run) step(s *step, login bool) error {
 	return fmt.Errorf("more than %d redirects in a row", maxRedirect)
 }
 
+// sure sends a request, and asks for a page anew that shows a logged-out session
+// after the login: some sites lose one for one request, and what is new in this
+// one would be lost with the run.
+func (b *run) sure(req *http.Request) (*http.Response, []byte, error) {
+	for again := 0; ; again++ {
+		resp, body, err := b.send(req)
+		if err != nil || !b.judged || req.Method != http.MethodGet || again == Confirmations {
+			return resp, body, err
+		}
+		if j, _ := b.rules.Judge(b.reply(resp, body)); j.Verdict != Out {
+			return resp, body, nil
+		}
+	}
+}
+
+// Confirmations is how often a page is asked for again that shows a logged-out
+// session, before that is believed.
+const Confirmations = 2
+
+// reply is what the rules look at.
+func (b *run) reply(resp *http.Response, body []byte) Reply {
+	reply := b.rules.Read(resp, resp.Request.URL, setting(resp.Request.URL), time.Now())
+	reply.Page = Unpack(resp.Header.Get("Content-Encoding"), body)
+	return reply
+}
+
 // judge asks the rules: of the login's own reply whether it is in, of those
 // that come after it whether they are out.
 func (b *run) judge(resp *http.Response, body []byte, login bool) error {
-	reply := b.rules.Read(resp, resp.Request.URL, setting(resp.Request.URL), time.Now())
-	reply.Page = Unpack(resp.Header.Get("Content-Encoding"), body)
+	reply := b.reply(resp, body)
 	j, _ := b.rules.Judge(reply)
 	b.in, b.out = b.in || j.Verdict == In, j.Verdict == Out
 	switch {
@@ -84,16 +109,26 @@ func (b *run) judge(resp *http.Response, body []byte, login bool) error {
 		case j.Verdict == Out && j.Rule != "":
 			return fmt.Errorf("the site did not take the login, as %s shows (%d)", j.Rule, resp.StatusCode)
 		case j.Verdict != In:
-			return fmt.Errorf("the site answered the login with %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+			return answered("the site answered the login with", resp.StatusCode)
 		}
 	case b.judged:
 		if b.out {
 			return fmt.Errorf("after the login the session is logged out, as %s shows", j.Rule)
 		}
 	case resp.StatusCode >= 400:
-		return fmt.Errorf("the site answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return answered("the site answered", resp.StatusCode)
 	}
 	return nil
+}
+
+// answered is the error of a status. Those of a site that is broken or busy are
+// no refusal.
+func answered(what string, status int) error {
+	err := fmt.Errorf("%s %d %s", what, status, http.StatusText(status))
+	if judgesNothing(status) {
+		return HinderedError{err}
+	}
+	return err
 }
 
 // request makes a step's first request.

@@ -205,7 +205,7 @@ func (t *Turns) locks() Locks {
 // start begins a turn that was granted.
 func (t *Turns) start(q *queue, a Ask, locks Locks, g Grant) *Turn {
 	turn := &Turn{
-		Hold: Hold{a.Login, a.Holder, g.Fence}, Failures: g.Failures,
+		Hold: Hold{a.Login, a.Holder, g.Fence}, Grant: g,
 		t: t, q: q, locks: locks, since: time.Now(), ended: make(chan struct{}),
 	}
 	turn.keeper.Go(turn.keep)
@@ -251,7 +251,7 @@ func (t *Turns) UnderWay(key session.Key) <-chan struct{} {
 // Turn is the right to log in. It lasts until End.
 type Turn struct {
 	Hold
-	Failures int // logins that failed in a row before it
+	Grant // that it came with
 
 	t     *Turns
 	q     *queue

@@ -127,6 +127,22 @@ var applying = []test{
 		f.wantOutcomes(shop, reply(left, gone("sid")), session.Late)
 		f.wantJar(shop, "sid=new")
 	}},
+	{"a late reply brings back no value that the cookie had before", func(f fixture) {
+		f.apply(shop, by(session.ByLogin, cookie("sid", "1")), hourly)
+		for _, value := range []string{"2", "3", "4"} {
+			left := f.leave(shop)
+			f.set(shop, cookie("sid", value))
+			f.wantOutcomes(shop, reply(left, cookie("sid", value)), session.Unchanged)
+		}
+		left := f.leave(shop)
+		f.set(shop, cookie("sid", "5"))
+		f.wantOutcomes(shop, reply(left, cookie("sid", "2")), session.Late)
+		f.wantOutcomes(shop, reply(left, cookie("sid", "4")), session.Late)
+		f.wantJar(shop, "sid=5")
+		f.wantOutcomes(shop, reply(left, cookie("sid", "6")), session.Changed)
+		f.wantOutcomes(shop, reply(f.leave(shop), cookie("sid", "2")), session.Changed) // in time
+		f.wantJar(shop, "sid=2")
+	}},
 	{"a late and timid reply sets nothing", func(f fixture) {
 		f.set(shop, cookie("sid", "old"))
 		left := f.leave(shop)

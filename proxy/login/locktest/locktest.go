@@ -128,10 +128,38 @@ func Run(t *testing.T, open func(t *testing.T) login.Locks) {
 			}
 		}},
 		{"a login that was not begun is no failure", func(f *fixture) {
-			f.end(f.granted(f.ask("a")), login.Result{Why: "no lease", Idle: true})
-			f.end(f.granted(f.ask("b")), login.Result{Why: "no lease", Idle: true, Rest: time.Hour})
+			f.end(f.granted(f.ask("a")), login.Result{Why: "no lease", Cause: login.Idle})
+			f.end(f.granted(f.ask("b")), login.Result{Why: "no lease", Cause: login.Idle, Rest: time.Hour})
 			if g := f.want(f.ask("c"), login.Resting); g.Failures != 0 || g.Why != "no lease" {
 				f.Errorf("%d failures, %q, of logins that were not begun; want none", g.Failures, g.Why)
+			}
+		}},
+		{"what hinders a login is counted apart", func(f *fixture) {
+			f.void(1) // no answer is given
+			f.end(f.granted(f.ask("a")), login.Result{Why: "wrong"})
+			f.end(f.granted(f.ask("b")), login.Result{Why: "unreachable", Cause: login.Hindered})
+			f.end(f.granted(f.ask("c")), login.Result{Why: "unreachable", Cause: login.Hindered})
+			g := f.want(f.ask("d"), login.Granted)
+			if g.Failures != 1 || g.Hindered != 2 {
+				f.Errorf("%d failures and %d hindrances, want 1 and 2", g.Failures, g.Hindered)
+			}
+			f.end(login.Hold{Login: Of, Holder: f.ask("d").Holder, Fence: g.Fence}, login.Result{Answer: &login.Answer{Version: 1}, Keep: time.Minute})
+			if g := f.want(f.ask("e"), login.Granted); g.Failures != 0 || g.Hindered != 0 {
+				f.Errorf("after a success %d failures and %d hindrances, want none", g.Failures, g.Hindered)
+			}
+		}},
+		{"successes are remembered, for as long as they count", func(f *fixture) {
+			f.void(1) // no answer is given
+			f.end(f.granted(f.ask("a")), login.Result{Answer: &login.Answer{Version: 1}, Keep: time.Minute, Count: 50 * time.Millisecond})
+			for range login.MaxWon + 2 {
+				f.end(f.granted(f.ask("b")), login.Result{Answer: &login.Answer{Version: 1}, Keep: time.Minute, Count: time.Hour})
+			}
+			f.end(f.granted(f.ask("c")), login.Result{Answer: &login.Answer{Version: 1}, Keep: time.Minute})
+			f.end(f.granted(f.ask("d")), login.Result{Answer: &login.Answer{Version: 1}, Keep: time.Minute, Count: 50 * time.Millisecond})
+			time.Sleep(60 * time.Millisecond) // longer than that counts
+			g := f.want(f.ask("e"), login.Granted)
+			if len(g.Won) != login.MaxWon-1 || time.Since(g.Won[0]) > time.Minute || g.Won[0].After(g.Won[len(g.Won)-1]) {
+				f.Errorf("successes at %v, want the last %d in order", g.Won, login.MaxWon-1)
 			}
 		}},
 		{"a success ends the rest", func(f *fixture) {

@@ -140,7 +140,10 @@ func grant(reply []string) (login.Grant, error) {
 	switch g.State {
 	case login.Busy:
 	case login.Granted:
-		g.Fence, g.Failures = r.int(), int(r.int())
+		g.Fence, g.Failures, g.Hindered = r.int(), int(r.int()), int(r.int())
+		for len(r.reply) > 0 {
+			g.Won = append(g.Won, time.UnixMilli(r.int()))
+		}
 	case login.Answered:
 		g.Answer = &login.Answer{Status: int(r.int()), Version: r.int(), Location: r.string(), ContentType: r.string()}
 		if body := r.string(); body != "" {
@@ -191,6 +194,9 @@ func (l *Locks) Keep(ctx context.Context, h login.Hold, life time.Duration) (boo
 	return last, nil
 }
 
+// counter is the field that counts logins that came to nothing.
+var counter = map[login.Cause]string{login.Refused: "failures", login.Hindered: "hindered"}
+
 // End is of [login.Locks].
 func (l *Locks) End(ctx context.Context, h login.Hold, r login.Result) error {
 	keys := l.keys(h.Login)
@@ -198,9 +204,9 @@ func (l *Locks) End(ctx context.Context, h login.Hold, r login.Result) error {
 	defer cancel()
 	args := []any{h.Holder, h.Fence}
 	if a := r.Answer; a != nil {
-		args = append(args, r.Keep.Milliseconds(), a.Status, a.Version, a.Location, a.ContentType, a.Body)
+		args = append(args, r.Keep.Milliseconds(), a.Status, a.Version, a.Location, a.ContentType, a.Body, r.Count.Milliseconds(), login.MaxWon)
 	} else {
-		args = append(args, 0, r.Rest.Milliseconds(), r.Why, flag(!r.Idle))
+		args = append(args, 0, r.Rest.Milliseconds(), r.Why, counter[r.Cause])
 	}
 	if err := endScript.Run(ctx, l.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("end the login lock %s: %w", keys[0], err)

@@ -47,4 +47,8 @@ local fence = redis.call('HINCRBY', KEYS[2], 'fence', 1)
 redis.call('HSET', KEYS[3], 'holder', holder, 'fence', fence, 'since', string.format('%.0f', now), 'until', string.format('%.0f', now + life))
 redis.call('PEXPIRE', KEYS[2], 2 * day)
 redis.call('PEXPIRE', KEYS[3], day)
-return {'1', tostring(fence), string.format('%.0f', of(KEYS[3], 'failures'))}
+local granted = {'1', tostring(fence), string.format('%.0f', of(KEYS[3], 'failures')), string.format('%.0f', of(KEYS[3], 'hindered'))}
+for at, ends in string.gmatch(redis.call('HGET', KEYS[3], 'won') or '', '(%d+)-(%d+)') do
+  if tonumber(ends) > now then granted[#granted + 1] = at end
+end
+return granted
