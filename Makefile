@@ -23,7 +23,7 @@ lint: ## golangci-lint at the version that .golangci.yml was written for
 
 bench: ## the budgets: paired ratios against goproxy's own interception, then micro-benchmarks
 	go run ./internal/bench
-	go test -run '^$$' -bench . -benchmem ./session/... ./certs/ ./proxy/upstream ./proxy/admin
+	go test -run '^$$' -bench . -benchmem ./session/... ./certs/ ./proxy ./proxy/upstream ./proxy/admin
 
 docker: ## a static image without a shell
 	docker build -t sessionproxy .

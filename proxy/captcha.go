@@ -39,14 +39,10 @@ type fill struct {
 // fillForm gives the fields of a form that need one a token. It returns an
 // answer of our own, or nil.
 func (x *exchange) fillForm(r *http.Request) *http.Response {
-	if x.site == nil || len(x.site.forms) == 0 || x.whose != session.Own {
+	if x.site == nil || len(x.site.forms) == 0 || x.whose != session.Own || signed(r.Header) {
 		return nil // a page of another site starts no solve
 	}
-	wants := x.wants(r)
-	if len(wants) == 0 || signed(r.Header) {
-		return nil
-	}
-	ref := x.holdForm(r, wants)
+	ref := x.holdForm(r)
 	if ref == nil && x.form != nil && len(x.form.fills) > 0 {
 		ref = x.place(r)
 	}

@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
+	"github.com/sessionproxy/sessionproxy/captcha/sightings"
+	"github.com/sessionproxy/sessionproxy/captcha/sightings/filestore"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 )
@@ -95,43 +98,47 @@ type formWorld struct {
 
 func newFormWorld(t *testing.T, pages map[string]string, rules ...config.Captcha) *formWorld {
 	t.Helper()
+	return newFormWorldOf(t, world.Options{}, pages, rules...)
+}
+
+func newFormWorldOf(t *testing.T, o world.Options, pages map[string]string, rules ...config.Captcha) *formWorld {
+	t.Helper()
 	v := captchatest.NewVerifier(widgets...)
 	w := &formWorld{solver: &solver{verifier: v}, verifier: v, posts: make(chan got, 100)}
 	pool := captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: captcha.Service{Solver: w.solver, Threads: 10}})
 	t.Cleanup(pool.Close)
-	w.World = world.New(t, world.Options{
-		Tokens: pool,
-		Config: func(c *config.Config) {
-			for i := range rules {
-				if rules[i].Method == "" {
-					rules[i].Method = http.MethodPost
-				}
-				if rules[i].Budget.PerHour == 0 {
-					rules[i].Budget.PerHour = 20
-				}
+	o.Tokens = pool
+	o.Config = func(c *config.Config) {
+		for i := range rules {
+			if rules[i].Method == "" {
+				rules[i].Method = http.MethodPost
 			}
-			c.Sites[0].Captcha = rules
-		},
-		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if page, ok := pages[r.URL.Path]; ok && r.Method == http.MethodGet && r.URL.RawQuery == "" {
-				rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-				if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-					rw.Header().Set("Content-Encoding", "gzip")
-					z := gzip.NewWriter(rw)
-					defer z.Close()
-					_, _ = io.WriteString(z, page)
-					return
-				}
-				_, _ = io.WriteString(rw, page)
+			if rules[i].Budget.PerHour == 0 {
+				rules[i].Budget.PerHour = 20
+			}
+		}
+		c.Sites[0].Captcha = rules
+	}
+	o.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if page, ok := pages[r.URL.Path]; ok && r.Method == http.MethodGet && r.URL.RawQuery == "" {
+			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+			if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+				rw.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(rw)
+				defer z.Close()
+				_, _ = io.WriteString(z, page)
 				return
 			}
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Errorf("the site reads a body: %v", err)
-			}
-			w.posts <- got{r.Header.Clone(), r.ContentLength, body, r.URL.RawQuery}
-		}),
+			_, _ = io.WriteString(rw, page)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("the site reads a body: %v", err)
+		}
+		w.posts <- got{r.Header.Clone(), r.ContentLength, body, r.URL.RawQuery}
 	})
+	w.World = world.New(t, o)
 	return w
 }
 
@@ -446,6 +453,35 @@ func TestWhatAPageShowedFirstIsSolved(t *testing.T) {
 	if tasks := w.solver.seen(); len(tasks) != 1 || tasks[0].SiteKey != "6Lv2" {
 		t.Errorf("solved %+v, want the page's own widget", tasks)
 	}
+}
+
+// What one proxy saw on a page serves the others, and what starts later.
+func TestAPageThatAnotherProxySaw(t *testing.T) {
+	t.Parallel()
+	file, err := filestore.Open(filepath.Join(t.TempDir(), "captchas.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	w := newFormWorldOf(t, world.Options{Widgets: revised{file}}, map[string]string{"/login": loginPage}, config.Captcha{Type: config.CaptchaAuto})
+	via := world.TunnelH1
+	other := w.AddProxy()
+	w.Get(t, via, "/login")
+	filled := func(p *world.Proxy) bool {
+		a := world.Do(t, p.Client(via), world.Request(t, http.MethodPost, via.URL("/login"), strings.NewReader("g-recaptcha-response="), "Content-Type", urlencoded, "Referer", via.URL("/login")))
+		return a.StatusCode == http.StatusOK && len((<-w.posts).body) > len("g-recaptcha-response=")
+	}
+	world.Eventually(t, "the other proxy fills its form", func() bool { return filled(other) })
+	if !filled(w.AddProxy()) {
+		t.Error("a proxy that has just started does not know the page")
+	}
+}
+
+// revised is a store that others write to.
+type revised struct{ sightings.Store }
+
+func (r revised) Pages(ctx context.Context, site, _ string) (map[string][]byte, string, error) {
+	return r.Store.Pages(ctx, site, "")
 }
 
 // What is solved when a client is shown the page is for its form. A page of

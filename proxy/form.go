@@ -27,12 +27,14 @@ type heldForm struct {
 
 // holdForm looks at the fields of a form. Only what may need a token is held;
 // all other bodies go on as they come.
-func (x *exchange) holdForm(r *http.Request, wants []want) *refusal {
+func (x *exchange) holdForm(r *http.Request) *refusal {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		kind, _ := form.TypeOf("application/x-www-form-urlencoded")
-		h := &heldForm{query: r.URL.RawQuery}
-		if h.find(kind, wants, strings.NewReader(h.query), int64(len(h.query))); len(h.fills) > 0 {
-			x.form = h
+		if wants := x.wants(r); len(wants) > 0 {
+			kind, _ := form.TypeOf("application/x-www-form-urlencoded")
+			h := &heldForm{query: r.URL.RawQuery}
+			if h.find(kind, wants, strings.NewReader(h.query), int64(len(h.query))); len(h.fills) > 0 {
+				x.form = h
+			}
 		}
 		return nil
 	}
@@ -40,7 +42,10 @@ func (x *exchange) holdForm(r *http.Request, wants []want) *refusal {
 	if !ok || x.upload == nil || r.ContentLength > spool.Max {
 		return nil
 	}
-	encoding := strings.Join(r.Header["Content-Encoding"], ",")
+	wants := x.wants(r)
+	if len(wants) == 0 {
+		return nil
+	}
 	body, rest, err := x.holdBody(r)
 	switch {
 	case errors.Is(err, spool.ErrTooLarge):
@@ -51,7 +56,7 @@ func (x *exchange) holdForm(r *http.Request, wants []want) *refusal {
 	}
 	x.form = &heldForm{upload: x.upload, body: body, plain: body, length: r.ContentLength}
 	delete(r.Header, "Expect") // its 100 has been sent
-	if !unpack.Identity(encoding) {
+	if encoding := strings.Join(r.Header["Content-Encoding"], ","); !unpack.Identity(encoding) {
 		x.form.plain = x.unpackForm(encoding)
 	}
 	if x.form.plain != nil {
@@ -67,7 +72,7 @@ func (x *exchange) holdBody(r *http.Request) (*spool.Body, io.ReadCloser, error)
 	late.timer = time.AfterFunc(late.limit, late.expired)
 	defer late.stop()
 	x.upload.head.Store(late)
-	return x.p.spool.Hold(r.Body)
+	return x.p.spool.Hold(r.Body, r.ContentLength)
 }
 
 // unheld sorts a body that could not be held: by the client's fault, or ours.
@@ -89,7 +94,7 @@ func (x *exchange) unpackForm(encoding string) *spool.Body {
 		return nil
 	}
 	defer packed.Close()
-	plain, rest, err := x.p.spool.Hold(packed)
+	plain, rest, err := x.p.spool.Hold(packed, -1)
 	if err != nil {
 		if rest != nil {
 			rest.Close()

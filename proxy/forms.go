@@ -36,6 +36,17 @@ func formRules(s config.Site) []formRule {
 	return all
 }
 
+// withForms are the keys of the sites whose forms get tokens.
+func (r *rules) withForms() []string {
+	var keys []string
+	for _, s := range r.sites {
+		if len(s.forms) > 0 {
+			keys = append(keys, s.Key)
+		}
+	}
+	return keys
+}
+
 // isFor says whether the rule is for such a request.
 func (f *formRule) isFor(r *http.Request) bool {
 	return f.Method == r.Method && (f.Path == "" || session.Glob(f.Path, cookiePath(r)))
@@ -97,32 +108,36 @@ func (x *exchange) wants(r *http.Request) []want {
 			all = append(all, w)
 		}
 	}
-	from, looked := "", false
 	for i := range x.site.forms {
-		f := &x.site.forms[i]
-		if !f.isFor(r) {
-			continue
-		}
-		if !looked {
-			from, looked = x.comesFrom(r), true
-		}
-		if f.Type == config.CaptchaAuto {
-			for _, w := range nearest(x.p.seen.At(x.site.Key, from), x.address(r)) {
+		switch f := &x.site.forms[i]; {
+		case !f.isFor(r):
+		case f.Type == config.CaptchaAuto:
+			from := x.comesFrom(r)
+			for _, w := range nearest(x.shownAt(from), x.address(r)) {
 				add(want{rule: f, field: w.Field, ask: f.askFor(w, from)})
 			}
-			continue
+		default:
+			add(x.wantOf(f, r))
 		}
-		add(x.wantOf(f, r, from))
 	}
 	return all
 }
 
+// shownAt are the widgets of a page; none where it is not known which page it is.
+func (x *exchange) shownAt(url string) []page.Widget {
+	if url == "" {
+		return nil
+	}
+	return x.p.seen.At(x, x.site.Key, url)
+}
+
 // wantOf is what a rule wants that names its widget's type.
-func (x *exchange) wantOf(f *formRule, r *http.Request, from string) want {
+func (x *exchange) wantOf(f *formRule, r *http.Request) want {
 	w := want{rule: f, field: f.field, ask: f.ask}
 	if f.ask.Static != "" || f.SiteKey != "" && f.Page != "" {
 		return w
 	}
+	from := x.comesFrom(r)
 	shown, url, ok := x.shows(f, r, from)
 	if ok && f.Field == "" && shown.Field != "" {
 		w.field = shown.Field
@@ -146,14 +161,14 @@ func (x *exchange) wantOf(f *formRule, r *http.Request, from string) want {
 // whichever shows it.
 func (x *exchange) shows(f *formRule, r *http.Request, from string) (page.Widget, string, bool) {
 	address := x.address(r)
-	for _, w := range nearest(x.p.seen.At(x.site.Key, from), address) {
+	for _, w := range nearest(x.shownAt(from), address) {
 		if f.shownBy(w) {
 			return w, from, true
 		}
 	}
-	w, url, ok := x.p.seen.Find(x.site.Key, func(w page.Widget) bool { return f.shownBy(w) && goesTo(w.Form, address) })
+	w, url, ok := x.p.seen.Find(x, x.site.Key, func(w page.Widget) bool { return f.shownBy(w) && goesTo(w.Form, address) })
 	if !ok {
-		w, url, ok = x.p.seen.Find(x.site.Key, f.shownBy)
+		w, url, ok = x.p.seen.Find(x, x.site.Key, f.shownBy)
 	}
 	return w, url, ok
 }

@@ -34,7 +34,7 @@ type CertSource interface {
 }
 
 // Options are the parts a Proxy is made of. All but Audit, Access, Timeouts,
-// Leases, Locks and StoreUp are needed.
+// Leases, Locks, Widgets and StoreUp are needed.
 type Options struct {
 	Config   *config.Config
 	Store    session.Store
@@ -49,6 +49,7 @@ type Options struct {
 	Leases   upstream.Ledger // nil: leases are this process's alone
 	Tokens   *captcha.Pool   // for forms
 	Spool    *spool.Spool    // for forms that wait for a token
+	Widgets  sightings.Store // which pages show captchas; nil: this process remembers it alone
 
 	// StoreUp says whether the session store is there, where requests of
 	// declared sites may not go on without it. nil: they may.
@@ -83,7 +84,7 @@ type Proxy struct {
 	access     *access.Authority
 	tokens     *captcha.Pool
 	spool      *spool.Spool
-	seen       sightings.Sightings
+	seen       *sightings.Sightings
 	prefetches sync.WaitGroup
 	workers    workers
 	audited    *memory // what it has a line of
@@ -125,6 +126,7 @@ func New(o Options) (*Proxy, error) {
 		access:     o.Access,
 		tokens:     o.Tokens,
 		spool:      o.Spool,
+		seen:       sightings.New(o.Widgets, o.Log),
 		workers:    workers{all: map[workerName]*worker{}},
 		audited:    newMemory(),
 		ids:        newIDs(),
@@ -139,6 +141,7 @@ func New(o Options) (*Proxy, error) {
 	p.pool = newTransports(p.dial, p.timeouts)
 	p.upstreams = p.newUpstreams(o.Leases)
 	if err := p.Reload(o.Config); err != nil {
+		p.seen.Close()
 		return nil, err
 	}
 	o.Metrics.MustRegister(leaseCollector{p.upstreams})
@@ -192,6 +195,7 @@ func (p *Proxy) Reload(c *config.Config) error {
 	p.upstreams.Reload(leave)
 	r.lease(c, p.upstreams)
 	p.rules.Store(r)
+	p.seen.Follow(context.Background(), r.withForms())
 	p.passwords.Forget()
 	p.pool.keep(r.origins())
 	return nil
@@ -253,6 +257,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.innerDone.Wait()
 	p.recipes.close()
 	p.prefetches.Wait()
+	p.seen.Close()
 	p.upstreams.Close(ctx)
 	p.pool.close()
 	p.alerts.close()

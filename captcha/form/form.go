@@ -47,6 +47,12 @@ type Type struct {
 // TypeOf returns the type of a body in which a field can be found, by its
 // Content-Type, and whether it is one.
 func TypeOf(contentType string) (Type, bool) {
+	switch contentType { // as most say it
+	case "application/x-www-form-urlencoded":
+		return Type{scan: scanURLEncoded}, true
+	case "application/json":
+		return Type{scan: scanJSON}, true
+	}
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return Type{}, false

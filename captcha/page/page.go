@@ -40,8 +40,8 @@ const (
 	TurnstileField = "cf-turnstile-response"
 )
 
-// maxWidgets bounds what is taken from one page.
-const maxWidgets = 20
+// MaxWidgets bounds what is taken from one page.
+const MaxWidgets = 20
 
 // Scan finds the widgets of the document that was served at address, in the
 // order in which they stand there; those that scripts name come last. A document
@@ -216,7 +216,7 @@ func (s *scanner) widgets() []Widget {
 	var all []Widget
 	add := func(w Widget) {
 		key := captcha.Key{Site: "x", SiteKey: w.SiteKey, Action: w.Action}
-		if key.Check() == nil && len(all) < maxWidgets && !slices.Contains(all, w) {
+		if key.Check() == nil && len(all) < MaxWidgets && !slices.Contains(all, w) {
 			all = append(all, w)
 		}
 	}

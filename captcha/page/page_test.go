@@ -120,8 +120,8 @@ func TestScanIsBounded(t *testing.T) {
 		b.WriteString(strings.Repeat("(", 50) + `</script>`)
 	}
 	start := time.Now()
-	if n := len(Scan(strings.NewReader(b.String()), address(t))); n != maxWidgets {
-		t.Errorf("%d widgets, want %d", n, maxWidgets)
+	if n := len(Scan(strings.NewReader(b.String()), address(t))); n != MaxWidgets {
+		t.Errorf("%d widgets, want %d", n, MaxWidgets)
 	}
 	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("took %v", took)

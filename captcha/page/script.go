@@ -36,7 +36,7 @@ const maxCall = 2 << 10
 
 // code finds the calls in a script.
 func (s *scanner) code(text []byte) {
-	for _, at := range calls.FindAllSubmatchIndex(text, maxWidgets) {
+	for _, at := range calls.FindAllSubmatchIndex(text, MaxWidgets) {
 		args := text[at[1]:min(len(text), at[1]+maxCall)]
 		args = args[:argumentsEnd(args)]
 		c := call{

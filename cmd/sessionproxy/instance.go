@@ -23,6 +23,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
+	"github.com/sessionproxy/sessionproxy/captcha/sightings"
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/spool"
@@ -47,6 +48,7 @@ type instance struct {
 	declared  atomic.Pointer[map[string]redisstore.Site]
 	tokens    *captcha.Pool
 	solver    *captchaai.Client // in force; nil without an account
+	widgets   sightings.Store
 	proxy     *proxy.Proxy
 	audit     *audit.Log
 	grants    access.Store
@@ -101,6 +103,9 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	if err := i.openTokens(); err != nil {
 		return err
 	}
+	if err := i.openWidgets(); err != nil {
+		return err
+	}
 	bodies, err := spool.Open(filepath.Join(c.State, "spool"))
 	if err != nil {
 		return err
@@ -108,7 +113,7 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	i.proxy, err = proxy.New(proxy.Options{
 		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
 		Audit: i.audit, Access: i.access, StoreUp: i.storeUp(), Leases: i.leases(), Locks: i.locks(),
-		Tokens: i.tokens, Spool: bodies,
+		Tokens: i.tokens, Spool: bodies, Widgets: i.widgets,
 	})
 	if err != nil {
 		return err
@@ -272,6 +277,9 @@ func (i *instance) close() {
 	}
 	if i.solver != nil {
 		i.solver.Close()
+	}
+	if file, ok := i.widgets.(io.Closer); ok {
+		_ = file.Close() // each page was written when it was seen
 	}
 	i.closeAccess()
 	if i.store != nil {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	captcharedis "github.com/sessionproxy/sessionproxy/captcha/redispool"
+	widgetsfile "github.com/sessionproxy/sessionproxy/captcha/sightings/filestore"
+	widgetsredis "github.com/sessionproxy/sessionproxy/captcha/sightings/redisstore"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	accessredis "github.com/sessionproxy/sessionproxy/proxy/access/redisstore"
@@ -27,6 +29,20 @@ func (i *instance) tokenStore() captcha.Store {
 		return captcha.NewMemory()
 	}
 	return captcharedis.New(i.client.UniversalClient, i.config.Store.Prefix)
+}
+
+// openWidgets opens what keeps which captchas pages show.
+func (i *instance) openWidgets() error {
+	if i.client != nil {
+		i.widgets = widgetsredis.New(i.client.UniversalClient, i.config.Store.Prefix)
+		return nil
+	}
+	file, err := widgetsfile.Open(filepath.Join(i.config.State, "captchas.db"))
+	if err != nil {
+		return err
+	}
+	i.widgets = file
+	return nil
 }
 
 // leases say who leaves by which upstream; nil: the proxy keeps its own.

@@ -51,30 +51,50 @@ type Body struct {
 	io.ReaderAt
 	Size int64
 
-	file *os.File // nil: it is in memory
+	memory bytes.Reader
+	file   *os.File // nil: it is in memory
 }
 
-// Hold reads r to its end. Where that is beyond Max it returns ErrTooLarge and
-// a reader of the whole: what was read, then the rest of r; it closes what it
-// took when that is read or given up.
-func (s *Spool) Hold(r io.Reader) (*Body, io.ReadCloser, error) {
-	var small bytes.Buffer
-	if _, err := io.CopyN(&small, r, InMemory); err == nil {
-		return s.spill(&small, r)
-	} else if !errors.Is(err, io.EOF) {
-		return nil, nil, fmt.Errorf("read body: %w", err)
+// firstRoom bounds what is allocated on a client's mere word.
+const firstRoom = 64 << 10
+
+// Hold reads r to its end. announced is how much it is said to be; -1: nobody
+// says. Where it is beyond Max it returns ErrTooLarge and a reader of the whole:
+// what was read, then the rest of r; it closes what it took when that is read or
+// given up.
+func (s *Spool) Hold(r io.Reader, announced int64) (*Body, io.ReadCloser, error) {
+	room := int64(512)
+	if announced >= 0 {
+		room = min(announced+1, firstRoom) // one more, to see its end
 	}
-	return &Body{ReaderAt: bytes.NewReader(small.Bytes()), Size: int64(small.Len())}, nil, nil
+	small := make([]byte, 0, room)
+	for {
+		n, err := r.Read(small[len(small):cap(small)])
+		small = small[:len(small)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			b := &Body{Size: int64(len(small))}
+			b.memory.Reset(small)
+			b.ReaderAt = &b.memory
+			return b, nil, nil
+		case err != nil:
+			return nil, nil, fmt.Errorf("read body: %w", err)
+		case len(small) == InMemory:
+			return s.spill(small, r)
+		case len(small) == cap(small):
+			small = append(make([]byte, 0, min(2*cap(small), InMemory)), small...)
+		}
+	}
 }
 
 // spill goes on in a file.
-func (s *Spool) spill(first *bytes.Buffer, rest io.Reader) (*Body, io.ReadCloser, error) {
+func (s *Spool) spill(first []byte, rest io.Reader) (*Body, io.ReadCloser, error) {
 	f, err := s.create()
 	if err != nil {
 		return nil, nil, fmt.Errorf("spool body: %w", err)
 	}
 	b := &Body{ReaderAt: f, file: f}
-	b.Size, err = io.Copy(f, io.LimitReader(io.MultiReader(first, rest), Max+1))
+	b.Size, err = io.Copy(f, io.LimitReader(io.MultiReader(bytes.NewReader(first), rest), Max+1))
 	switch {
 	case err != nil:
 		_ = b.Close() // it is lost anyway

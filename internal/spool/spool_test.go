@@ -45,22 +45,24 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			s := open(t, dir)
-			b, _, err := s.Hold(iotest.HalfReader(endless(tt.size)))
-			if err != nil {
-				t.Fatal(err)
+			for _, announced := range []int64{-1, tt.size, 3, 100 * tt.size} { // nobody has to say the truth
+				dir := t.TempDir()
+				s := open(t, dir)
+				b, _, err := s.Hold(iotest.HalfReader(endless(tt.size)), announced)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (b.file == nil) != tt.inMemory {
+					t.Errorf("in memory: %t, want %t", b.file == nil, tt.inMemory)
+				}
+				for range 2 { // it can be read again
+					wantBytes(t, io.NewSectionReader(b, 0, b.Size), tt.size)
+				}
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+				wantEmpty(t, dir)
 			}
-			if (b.file == nil) != tt.inMemory {
-				t.Errorf("in memory: %t, want %t", b.file == nil, tt.inMemory)
-			}
-			for range 2 { // it can be read again
-				wantBytes(t, io.NewSectionReader(b, 0, b.Size), tt.size)
-			}
-			if err := b.Close(); err != nil {
-				t.Error(err)
-			}
-			wantEmpty(t, dir)
 		})
 	}
 }
@@ -68,7 +70,7 @@ func TestHold(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, rest, err := open(t, dir).Hold(endless(Max + 12345))
+	_, rest, err := open(t, dir).Hold(endless(Max+12345), -1)
 	if !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func TestBrokenBody(t *testing.T) {
 	gone := errors.New("gone")
 	for _, size := range []int64{10, 2 * InMemory} {
 		dir := t.TempDir()
-		_, _, err := open(t, dir).Hold(io.MultiReader(endless(size), iotest.ErrReader(gone)))
+		_, _, err := open(t, dir).Hold(io.MultiReader(endless(size), iotest.ErrReader(gone)), -1)
 		if !errors.Is(err, gone) {
 			t.Errorf("%d bytes: %v, want the body's error", size, err)
 		}
@@ -99,10 +101,10 @@ func TestNoRoom(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Hold(endless(2 * InMemory)); err == nil || !strings.HasPrefix(err.Error(), "spool body: ") {
+	if _, _, err := s.Hold(endless(2*InMemory), -1); err == nil || !strings.HasPrefix(err.Error(), "spool body: ") {
 		t.Errorf("%v, want an error that says what went wrong", err)
 	}
-	if _, _, err := s.Hold(endless(10)); err != nil {
+	if _, _, err := s.Hold(endless(10), 10); err != nil {
 		t.Errorf("a small body needs no room: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/captcha"
+	"github.com/sessionproxy/sessionproxy/captcha/sightings"
 	"github.com/sessionproxy/sessionproxy/certs"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/spool"
@@ -54,6 +55,9 @@ type Options struct {
 	Access *access.Authority
 	// Tokens are for forms; nil: those that were pushed, of which there are none.
 	Tokens *captcha.Pool
+	// Widgets are what all proxies of the world know of pages. Nil: each knows
+	// what it has seen.
+	Widgets sightings.Store
 	// Faulty worlds may log errors, and leave connections to the origin:
 	// either fails the test otherwise.
 	Faulty bool
@@ -128,7 +132,7 @@ func (w *World) AddProxyOn(store session.Store) *Proxy {
 	l.Auth = cmp.Or(l.Auth, config.AuthNone)
 	o := proxy.Options{
 		Config: w.config, Store: store, Locks: w.options.Locks, Certs: w.ca, CA: w.ca.PEM(), Timeouts: w.options.Timeouts,
-		StoreUp: w.options.StoreUp, Access: w.options.Access,
+		StoreUp: w.options.StoreUp, Access: w.options.Access, Widgets: w.options.Widgets,
 	}
 	o.Tokens = w.options.Tokens
 	if o.Tokens == nil {
