@@ -74,7 +74,7 @@ func (f *flight) fly(ctx context.Context) {
 	if err == nil {
 		err = CheckToken(got.Token)
 	}
-	t := Token{got.Token, got.Issued.Add(f.ask.Type.Life())}
+	t := Token{Value: got.Token, Expires: got.Issued.Add(f.ask.Type.Life()), Prefetched: f.purpose == ForPage}
 	if err == nil && !time.Now().Before(t.Expires) {
 		err = errTooOld
 	}
@@ -105,7 +105,11 @@ func (f *flight) land(t Token, err error, s *Solve) (served, off bool) {
 		return false, true
 	}
 	if err == nil {
-		return l.serve(t, Solved), false
+		source := Solved
+		if t.Prefetched {
+			source = Prefetched
+		}
+		return l.serve(t, source), false
 	}
 	l.rest = time.Now().Add(restTime)
 	for len(l.waiting) > l.live() {

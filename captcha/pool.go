@@ -55,10 +55,11 @@ type Source string
 
 // The values of Source.
 const (
-	FromPool Source = "pool"
-	Solved   Source = "solved" // for whoever asked
-	TestKey  Source = "test"   // documented for a published test key
-	Static   Source = "static" // the rule's own constant
+	FromPool   Source = "pool"
+	Prefetched Source = "prefetch" // begun when a client was shown the page
+	Solved     Source = "solved"   // for whoever asked
+	TestKey    Source = "test"     // documented for a published test key
+	Static     Source = "static"   // the rule's own constant
 )
 
 // Ask is a rule's wish for a token.
@@ -161,19 +162,19 @@ func (p *Pool) Close() {
 // and its token is for whoever asks next.
 func (p *Pool) Get(ctx context.Context, a Ask) (Token, Source, error) {
 	if a.Static != "" {
-		return Token{a.Static, time.Now().Add(a.Type.Life())}, Static, nil
+		return Token{Value: a.Static, Expires: time.Now().Add(a.Type.Life())}, Static, nil
 	}
 	if err := a.Check(); err != nil {
 		return Token{}, "", err
 	}
 	if value, known, err := testToken(a.SiteKey); known {
-		return Token{value, time.Now().Add(a.Type.Life())}, TestKey, err
+		return Token{Value: value, Expires: time.Now().Add(a.Type.Life())}, TestKey, err
 	}
 	key := a.Key()
 	if !p.enter(key, a) {
 		t, err := p.pop(ctx, key)
 		if err == nil {
-			return t, FromPool, nil
+			return t, t.source(), nil
 		}
 		// A store that has none, or something else in its place, keeps nobody
 		// from solving.
@@ -290,7 +291,7 @@ func (l *line) serve(t Token, source Source) bool {
 
 // Return gives back a token that was got and not sent.
 func (p *Pool) Return(ctx context.Context, key Key, t Token) {
-	if p.serve(key, t, FromPool) {
+	if p.serve(key, t, t.source()) {
 		return
 	}
 	if err := p.keep(ctx, key, t, Store.Return); err != nil {
@@ -306,12 +307,12 @@ func (p *Pool) Push(ctx context.Context, key Key, token string) error {
 	p.mu.Lock()
 	p.line(key).asked = time.Now() // so that it is looked after
 	p.mu.Unlock()
-	return p.keep(ctx, key, Token{token, time.Now().Add(ForeignLife)}, Store.Push)
+	return p.keep(ctx, key, Token{Value: token, Expires: time.Now().Add(ForeignLife)}, Store.Push)
 }
 
-// Prefetch begins a solve for a page that a client is shown, where its key was
-// needed within the hour, none is ready, and none is under way.
-func (p *Pool) Prefetch(ctx context.Context, a Ask) {
+// Prefetch begins a solve for a page that a client was shown, where its key was
+// needed within the hour before, none is ready, and none is under way.
+func (p *Pool) Prefetch(ctx context.Context, a Ask, shown time.Time) {
 	if _, test, _ := testToken(a.SiteKey); test || !p.solves() || a.Check() != nil {
 		return
 	}
@@ -322,7 +323,8 @@ func (p *Pool) Prefetch(ctx context.Context, a Ask) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l := p.line(key); l.live() == 0 {
+	// Who has asked since is in need, and may be whom the page was shown to.
+	if l := p.line(key); l.live() == 0 && !l.asked.After(shown) {
 		p.begin(key, a, ForPage)
 	}
 }

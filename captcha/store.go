@@ -11,6 +11,16 @@ import (
 type Token struct {
 	Value   string
 	Expires time.Time // when it is too old to be sent
+	// Prefetched says that it was solved since a client was shown the page.
+	Prefetched bool
+}
+
+// source says where a token that was ready came from.
+func (t Token) source() Source {
+	if t.Prefetched {
+		return Prefetched
+	}
+	return FromPool
 }
 
 // State is what a list of tokens shows of one key. No tokens.

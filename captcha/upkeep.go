@@ -78,7 +78,7 @@ func (p *Pool) care(k Key, all bool) {
 		if err != nil {
 			break
 		}
-		if !p.serve(k, t, FromPool) {
+		if !p.serve(k, t, t.source()) {
 			p.Return(p.ctx, k, t)
 			break
 		}

@@ -97,21 +97,40 @@ func TestOneProxyRefills(t *testing.T) {
 
 func TestAPageBeginsASolveWhereItIsLikelyToBeNeeded(t *testing.T) {
 	onFakeClock(t, captchatest.Options{}, func(b *bench) {
-		b.pool.Prefetch(b.Context(), login)
+		b.pool.Prefetch(b.Context(), login, time.Now())
 		synctest.Wait()
 		if n := len(b.service.Calls("")); n != 0 {
 			b.Fatalf("%d calls for a key that nobody needed", n)
 		}
 		b.get(login)
 		for range 5 {
-			b.pool.Prefetch(b.Context(), login)
+			b.pool.Prefetch(b.Context(), login, time.Now())
 		}
 		time.Sleep(10 * time.Second)
-		b.pool.Prefetch(b.Context(), login) // one is ready
+		b.pool.Prefetch(b.Context(), login, time.Now()) // one is ready
 		time.Sleep(10 * time.Second)
 		b.ready(1)
 		if n := len(b.service.Tasks()); n != 2 {
 			b.Errorf("%d tasks, want one for the form and one for the page", n)
+		}
+		if _, source := b.get(login); source != captcha.Prefetched {
+			b.Errorf("its token is from %s", source)
+		}
+		// A form that comes while it is solved gets it, too.
+		b.pool.Prefetch(b.Context(), login, time.Now())
+		time.Sleep(time.Second)
+		if _, source := b.get(login); source != captcha.Prefetched {
+			b.Errorf("its token is from %s", source)
+		}
+		// And a page whose form was quicker needs none.
+		shown := time.Now()
+		time.Sleep(time.Millisecond)
+		b.get(login)
+		before := len(b.service.Tasks())
+		b.pool.Prefetch(b.Context(), login, shown)
+		time.Sleep(time.Minute)
+		if n := len(b.service.Tasks()); n != before {
+			b.Error("a solve was begun for a page whose form has come")
 		}
 	})
 }
@@ -243,7 +262,7 @@ func TestKeysForTestsHaveNoStock(t *testing.T) {
 		if err := b.pool.Warm(a, 1); err == nil {
 			b.Error("a key for tests was warmed")
 		}
-		b.pool.Prefetch(b.Context(), a)
+		b.pool.Prefetch(b.Context(), a, time.Now())
 		time.Sleep(time.Minute)
 		if n := len(b.service.Calls("")); n != 0 {
 			b.Errorf("%d calls for a key that is published for tests", n)

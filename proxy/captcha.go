@@ -164,7 +164,7 @@ func (x *exchange) giveBack() {
 		return
 	}
 	for _, f := range x.form.fills {
-		if f.got && (f.source == captcha.FromPool || f.source == captcha.Solved) && time.Now().Before(f.token.Expires) {
+		if f.got && f.source != captcha.Static && f.source != captcha.TestKey && time.Now().Before(f.token.Expires) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(x), storeLimit)
 			x.p.tokens.Return(ctx, f.ask.Key(), f.token)
 			cancel()

@@ -8,10 +8,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -502,6 +504,20 @@ func TestAPageThatIsShownIsSolvedForAtOnce(t *testing.T) {
 	if n := len(w.solver.seen()); n != 2 {
 		t.Errorf("%d solves, want the one that began with the page", n)
 	}
+	for _, source := range []string{"solved", "prefetch"} {
+		if n := count(t, w.Proxy, "sessionproxy_captcha_fills_total", "source", source, "outcome", "filled"); n != 1 {
+			t.Errorf("%v fills are counted as %s, want 1", n, source)
+		}
+	}
+	fills := 0
+	for _, r := range w.Audit.All() {
+		if r.Message == "captcha_fill" {
+			fills++
+		}
+	}
+	if fills != 2 {
+		t.Errorf("%d lines of audit for two fills", fills)
+	}
 }
 
 func TestAFillIsWrittenDown(t *testing.T) {
@@ -509,7 +525,18 @@ func TestAFillIsWrittenDown(t *testing.T) {
 	w := newFormWorld(t, nil, config.Captcha{Type: "recaptcha_v2", SiteKey: "6Lv2", Page: "https://shop.test/login"})
 	g := w.post(t, world.TunnelH1, "/", urlencoded, "g-recaptcha-response=")
 	token := strings.TrimPrefix(string(g.body), "g-recaptcha-response=")
-	fill := w.Audit.WantRecord(t, "captcha_fill", "outcome", "done", "site", "shop", "target", "shop.test:6Lv2")
+	fill := w.Audit.WantRecord(t, "captcha_fill", "outcome", "done", "from", "127.0.0.1", "worker", "127.0.0.1", "site", "shop", "session", "default", "target", "shop.test:6Lv2")
+	parts := map[string]string{}
+	for _, a := range fill.Attrs["captcha"].Group() {
+		parts[a.Key] = a.Value.String()
+	}
+	if seconds, err := strconv.ParseFloat(parts["seconds"], 64); err != nil || seconds <= 0 {
+		t.Errorf("it took %q seconds", parts["seconds"])
+	}
+	delete(parts, "seconds")
+	if want := map[string]string{"type": "recaptcha_v2", "for": "form", "page": "/login", "source": "solved"}; !maps.Equal(parts, want) {
+		t.Errorf("the line has %v, want %v", parts, want)
+	}
 	exchange := w.WantRecord(t, "exchange", "captcha", "recaptcha_v2 solved")
 	if text := fmt.Sprint(fill, exchange); strings.Contains(text, token) || !strings.Contains(text, "/login") {
 		t.Errorf("the logs hold the token, or not the page: %s", text)

@@ -68,6 +68,30 @@ func (f *formRule) askFor(w page.Widget, url string) captcha.Ask {
 	return a
 }
 
+// Learned are the captchas that the pages of a site were seen to show, as the
+// site's rules would have them solved. A page that shows one twice counts once.
+func (p *Proxy) Learned(siteKey string) []captcha.Ask {
+	rules := p.rules.Load()
+	i := slices.IndexFunc(rules.sites, func(s *site) bool { return s.Key == siteKey })
+	if i < 0 {
+		return nil
+	}
+	var all []captcha.Ask
+	for _, at := range p.seen.All(siteKey) {
+		for _, w := range at.Widgets {
+			f := slices.IndexFunc(rules.sites[i].forms, func(f formRule) bool { return f.shownBy(w) && f.ask.Static == "" })
+			if f < 0 {
+				continue
+			}
+			ask := rules.sites[i].forms[f].askFor(w, at.URL)
+			if ask.Check() == nil && !slices.ContainsFunc(all, func(have captcha.Ask) bool { return have.Key() == ask.Key() }) {
+				all = append(all, ask)
+			}
+		}
+	}
+	return all
+}
+
 // takes says whether a field in that state is given a token.
 func (f *formRule) takes(s form.State) bool {
 	switch f.When {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/sessionproxy/sessionproxy/captcha/page"
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -69,11 +70,11 @@ func (x *exchange) shown(address string, widgets []page.Widget) {
 		if i < 0 {
 			continue
 		}
-		ask := x.site.forms[i].askFor(w, address)
+		ask, now := x.site.forms[i].askFor(w, address), time.Now()
 		x.p.prefetches.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 			defer cancel()
-			x.p.tokens.Prefetch(ctx, ask)
+			x.p.tokens.Prefetch(ctx, ask, now)
 		})
 	}
 }

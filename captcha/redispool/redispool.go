@@ -73,15 +73,15 @@ func (s *Store) list(k captcha.Key) string {
 }
 
 // tokens runs one operation of tokens.lua.
-func (s *Store) tokens(ctx context.Context, op string, k captcha.Key, token string, life time.Duration) ([]any, error) {
+func (s *Store) tokens(ctx context.Context, op string, k captcha.Key, t captcha.Token) ([]any, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
 	}
 	list := s.list(k)
 	tag := "{" + list + "}"
-	got, err := tokensScript.Run(ctx, s.rdb, []string{list, tag + ":due", tag + ":spent", tag + ":need"},
-		op, token, life.Milliseconds(), captcha.ForeignLife.Milliseconds(), captcha.SpentTime.Milliseconds(),
-		captcha.NeedTime.Milliseconds(), captcha.MaxReady, captcha.MaxToken).Slice()
+	got, err := tokensScript.Run(ctx, s.rdb, []string{list, tag + ":due", tag + ":spent", tag + ":need", tag + ":prefetched"},
+		op, t.Value, time.Until(t.Expires).Milliseconds(), captcha.ForeignLife.Milliseconds(), captcha.SpentTime.Milliseconds(),
+		captcha.NeedTime.Milliseconds(), captcha.MaxReady, captcha.MaxToken, t.Prefetched).Slice()
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, fmt.Errorf("%s captcha token of %s: %w", op, k, captcha.ErrNoList)
 	}
@@ -94,7 +94,7 @@ func (s *Store) tokens(ctx context.Context, op string, k captcha.Key, token stri
 // Pop is described in captcha.Store.
 func (s *Store) Pop(ctx context.Context, k captcha.Key) (captcha.Token, error) {
 	asked := time.Now()
-	got, err := s.tokens(ctx, "pop", k, "", 0)
+	got, err := s.tokens(ctx, "pop", k, captcha.Token{})
 	if err != nil {
 		return captcha.Token{}, err
 	}
@@ -102,7 +102,7 @@ func (s *Store) Pop(ctx context.Context, k captcha.Key) (captcha.Token, error) {
 		return captcha.Token{}, captcha.ErrEmpty
 	}
 	value, _ := got[0].(string)
-	return captcha.Token{Value: value, Expires: asked.Add(millis(got[1]))}, nil
+	return captcha.Token{Value: value, Expires: asked.Add(millis(got[1])), Prefetched: number(got[2]) == 1}, nil
 }
 
 // Push is described in captcha.Store.
@@ -110,7 +110,7 @@ func (s *Store) Push(ctx context.Context, k captcha.Key, t captcha.Token) error 
 	if err := captcha.CheckToken(t.Value); err != nil {
 		return err
 	}
-	got, err := s.tokens(ctx, "push", k, t.Value, time.Until(t.Expires))
+	got, err := s.tokens(ctx, "push", k, t)
 	if err == nil && len(got) == 0 {
 		return captcha.ErrSpent
 	}
@@ -119,14 +119,14 @@ func (s *Store) Push(ctx context.Context, k captcha.Key, t captcha.Token) error 
 
 // Return is described in captcha.Store.
 func (s *Store) Return(ctx context.Context, k captcha.Key, t captcha.Token) error {
-	_, err := s.tokens(ctx, "return", k, t.Value, time.Until(t.Expires))
+	_, err := s.tokens(ctx, "return", k, t)
 	return err
 }
 
 // Look is described in captcha.Store.
 func (s *Store) Look(ctx context.Context, k captcha.Key) (captcha.State, error) {
 	asked := time.Now()
-	got, err := s.tokens(ctx, "look", k, "", 0)
+	got, err := s.tokens(ctx, "look", k, captcha.Token{})
 	if err != nil {
 		return captcha.State{}, err
 	}
@@ -139,7 +139,7 @@ func (s *Store) Look(ctx context.Context, k captcha.Key) (captcha.State, error) 
 
 // Flush is described in captcha.Store.
 func (s *Store) Flush(ctx context.Context, k captcha.Key) (int, error) {
-	got, err := s.tokens(ctx, "flush", k, "", 0)
+	got, err := s.tokens(ctx, "flush", k, captcha.Token{})
 	if err != nil {
 		return 0, err
 	}

@@ -1,9 +1,11 @@
 -- One operation on the tokens of one key.
 -- KEYS: the public list; due: digest -> when the token is too old (ms);
---       spent: digest -> until when it is remembered that it came out; need.
+--       spent: digest -> until when it is remembered that it came out; need;
+--       prefetched: digests of those that were solved when a page was shown.
 -- ARGV: operation, token, its life, life of a token that others pushed, memory
---       of spent ones, memory of a need (all ms), most tokens, longest token.
-local list, due, spent, need = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+--       of spent ones, memory of a need (all ms), most tokens, longest token,
+--       1 where it was prefetched.
+local list, due, spent, need, prefetched = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local op, token, life = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local foreign, memory, needed = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local most, longest = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -51,7 +53,7 @@ if op == 'pop' then
     if rest > 0 then
       redis.call('ZADD', spent, now + memory, digest)
       settle()
-      return {value, rest}
+      return {value, rest, redis.call('SREM', prefetched, digest)}
     end
   end
   settle()
@@ -66,6 +68,10 @@ if op == 'push' or op == 'return' then
     if redis.call('ZSCORE', due, digest) then redis.call('LREM', list, 0, token) end
     redis.call(op == 'push' and 'RPUSH' or 'LPUSH', list, token)
     redis.call('ZADD', due, now + life, digest)
+    if ARGV[9] == '1' then
+      redis.call('SADD', prefetched, digest)
+      redis.call('PEXPIRE', prefetched, memory)
+    end
     redis.call('LTRIM', list, -most, -1)
   end
   settle()
@@ -74,7 +80,7 @@ end
 
 if op == 'flush' then
   local n = redis.call('LLEN', list)
-  redis.call('DEL', list, due)
+  redis.call('DEL', list, due, prefetched)
   return {n}
 end
 

@@ -30,6 +30,7 @@ func Run(t *testing.T, harness func(t *testing.T, f func(t *testing.T, w World))
 		{"tokens come out in order and once", once},
 		{"a token that came out does not go in again", spent},
 		{"a token that was not used goes back to the front", returned},
+		{"a token that was prefetched is known for it", prefetched},
 		{"an old token does not come out", old},
 		{"the oldest make room", full},
 		{"what is no token does not go in", invalid},
@@ -126,6 +127,24 @@ func spent(t *testing.T, w World) {
 	w.Age(captcha.SpentTime + time.Second)
 	push(t, w.B, login, token("a", time.Minute))
 	wantPops(t, w.A, login, "a")
+}
+
+func prefetched(t *testing.T, w World) {
+	early := token("early", time.Minute)
+	early.Prefetched = true
+	push(t, w.A, login, early, token("late", time.Minute))
+	for _, want := range []captcha.Token{early, token("late", 0)} {
+		got, err := w.B.Pop(t.Context(), login)
+		if err != nil || got.Value != want.Value || got.Prefetched != want.Prefetched {
+			t.Fatalf("%+v, %v; want %s, prefetched %v", got, err, want.Value, want.Prefetched)
+		}
+		if err := w.B.Return(t.Context(), login, got); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := w.A.Pop(t.Context(), login); err != nil || got.Value != want.Value || got.Prefetched != want.Prefetched {
+			t.Errorf("returned, it is %+v, %v", got, err)
+		}
+	}
 }
 
 func returned(t *testing.T, w World) {

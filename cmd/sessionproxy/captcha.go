@@ -27,7 +27,7 @@ func captchaCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
 	}
 	a.siteFlags(cmd)
 	f := cmd.PersistentFlags()
-	f.StringVar(&of.sitekey, "sitekey", "", "`SITEKEY` of the widget (default: the only one that the site declares)")
+	f.StringVar(&of.sitekey, "sitekey", "", "`SITEKEY` of the widget (default: the only one that the site has)")
 	f.StringVar(&of.action, "action", "", "`ACTION` of the widget, where it has one")
 	cmd.AddCommand(tokensListCommand(a), tokensPushCommand(a, &of), tokensWarmCommand(a, &of), tokensFlushCommand(a, &of))
 	return cmd
@@ -129,8 +129,8 @@ func tokensWarmCommand(a *api, of *sitekeyFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "warm [N]",
 		Short: "Have N tokens solved (default 1), and wait until they are",
-		Long: `Have N tokens solved for a widget that the site declares, within the site's
-budget and the plan's threads, and wait until they are. Each is paid for.`,
+		Long: `Have N tokens solved for a widget that the site declares, or that its pages were
+seen to show, within the site's budget and the plan's threads, and wait until they are. Each is paid for.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("%s takes one number, not %d", words(c), len(args))

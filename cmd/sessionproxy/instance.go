@@ -226,6 +226,7 @@ func (i *instance) serve(ctx context.Context) error {
 		Clients: func() []config.Client { return i.current.Load().Clients }, Upstreams: i.proxy.Upstreams(),
 		Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 		LogIn: i.proxy.LogIn, LoginStatus: i.proxy.LoginStatus, ExplainLogin: i.proxy.ExplainLogin,
+		Learned: i.proxy.Learned,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness, Log: i.log}), i.log)
 

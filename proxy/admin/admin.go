@@ -65,6 +65,9 @@ type Options struct {
 	LoginStatus func(ctx context.Context, key session.Key) login.Status
 	// ExplainLogin says what u is to a login, "" for nothing.
 	ExplainLogin func(ctx context.Context, u *url.URL, id string) string
+	// Learned are the captchas that the pages of a site were seen to show, by
+	// the site's key; nil: nobody looks.
+	Learned func(site string) []captcha.Ask
 }
 
 // New returns the handler of the admin listener.
@@ -95,6 +98,7 @@ func New(o Options) http.Handler {
 		logIn:     o.LogIn,
 		status:    o.LoginStatus,
 		explainIn: o.ExplainLogin,
+		learned:   o.Learned,
 	}
 	s.mux = newMux(byRole(s.routes()))
 	return s
@@ -160,6 +164,7 @@ type server struct {
 	names     names
 	store     session.Store
 	tokens    *captcha.Pool
+	learned   func(site string) []captcha.Ask
 	ca        []byte
 	proxy     Listener
 	listeners []Listener

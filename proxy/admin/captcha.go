@@ -23,7 +23,7 @@ type Tokens struct {
 type TokenList struct {
 	Sitekey string    `json:"sitekey"`
 	Action  string    `json:"action,omitempty"`
-	Type    string    `json:"type,omitempty"` // absent where nobody asked for it at this proxy and none is declared
+	Type    string    `json:"type,omitempty"` // absent where nobody asked for it at this proxy, none is declared and no page shows it
 	Ready   int       `json:"ready"`
 	Ends    time.Time `json:"ends,omitzero"` // when the first of them is too old
 	Needed  bool      `json:"needed"`        // within the hour
@@ -43,19 +43,19 @@ func (s *server) listTokens(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list := Tokens{site.Name, spent, []TokenList{}}
-	declared := map[captcha.Key]string{}
-	for _, c := range site.Widgets() {
-		declared[c.Task(site).Key()] = c.Type
+	known := map[captcha.Key]captcha.Type{}
+	for _, a := range s.widgets(site) {
+		known[a.Key()] = a.Type
 	}
 	for _, t := range all {
 		list.Sitekeys = append(list.Sitekeys, TokenList{
-			Sitekey: t.Key.SiteKey, Action: t.Key.Action, Type: cmp.Or(declared[t.Key], string(t.Type)),
+			Sitekey: t.Key.SiteKey, Action: t.Key.Action, Type: string(cmp.Or(known[t.Key], t.Type)),
 			Ready: t.Ready, Ends: t.Ends.UTC(), Needed: t.Needed, Waiting: t.Waiting, Solving: t.Solving,
 		})
-		delete(declared, t.Key)
+		delete(known, t.Key)
 	}
-	for k, kind := range declared {
-		list.Sitekeys = append(list.Sitekeys, TokenList{Sitekey: k.SiteKey, Action: k.Action, Type: kind})
+	for k, kind := range known {
+		list.Sitekeys = append(list.Sitekeys, TokenList{Sitekey: k.SiteKey, Action: k.Action, Type: string(kind)})
 	}
 	slices.SortFunc(list.Sitekeys, func(a, b TokenList) int {
 		return cmp.Or(cmp.Compare(a.Sitekey, b.Sitekey), cmp.Compare(a.Action, b.Action))
@@ -63,8 +63,32 @@ func (s *server) listTokens(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, "application/json", list)
 }
 
+// widgets are those of a site that can be solved: what it declares, and what its
+// pages were seen to show, each once.
+func (s *server) widgets(site config.Site) []captcha.Ask {
+	var all []captcha.Ask
+	add := func(a captcha.Ask) {
+		at := slices.IndexFunc(all, func(have captcha.Ask) bool { return have.Key() == a.Key() })
+		switch {
+		case at < 0:
+			all = append(all, a)
+		case all[at].Page == "":
+			all[at].Page = a.Page
+		}
+	}
+	for _, c := range site.Widgets() {
+		add(c.Ask(site))
+	}
+	if s.learned != nil {
+		for _, a := range s.learned(site.Key) {
+			add(a)
+		}
+	}
+	return all
+}
+
 // PushToken is the body of POST /api/v1/captcha/{site}/tokens. Where the site
-// declares one sitekey, it needs no name.
+// has one sitekey, it needs no name.
 type PushToken struct {
 	Sitekey string `json:"sitekey,omitempty"`
 	Action  string `json:"action,omitempty"`
@@ -131,11 +155,11 @@ func (s *server) warmTokens(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusUnprocessableEntity, "tokens", fmt.Sprintf("Ask for 1 to %d tokens.", maxWarm)}.write(w)
 		return
 	}
-	for _, c := range site.Widgets() {
-		if c.Task(site).Key() != key {
+	for _, a := range s.widgets(site) {
+		if a.Key() != key {
 			continue
 		}
-		if err := s.tokens.Warm(c.Ask(site), in.Tokens); err != nil {
+		if err := s.tokens.Warm(a, in.Tokens); err != nil {
 			problem{http.StatusUnprocessableEntity, "not_solved", sentence(err)}.write(w)
 			return
 		}
@@ -143,7 +167,7 @@ func (s *server) warmTokens(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	problem{http.StatusUnprocessableEntity, "undeclared_sitekey", fmt.Sprintf(
-		"The site %q declares no such sitekey under captcha, so nobody knows its type and page.", site.Name)}.write(w)
+		"The site %q declares no such sitekey under captcha, and none of its pages was seen to show it, so nobody knows its type and page.", site.Name)}.write(w)
 }
 
 // flushTokens is DELETE /api/v1/captcha/{site}/tokens[?sitekey=…][&action=…].
@@ -162,7 +186,7 @@ func (s *server) flushTokens(w http.ResponseWriter, r *http.Request) {
 }
 
 // sitekey finds what a call is about: the one that it names, else the only one
-// that the site declares. Where it returns false it has answered.
+// that the site has. Where it returns false it has answered.
 func (s *server) sitekey(w http.ResponseWriter, r *http.Request, sitekey, action string) (config.Site, captcha.Key, bool) {
 	site, ok := s.site(w, r, r.PathValue("site"))
 	if !ok {
@@ -170,17 +194,18 @@ func (s *server) sitekey(w http.ResponseWriter, r *http.Request, sitekey, action
 	}
 	key := captcha.Key{Site: site.Key, SiteKey: sitekey, Action: action}
 	if sitekey == "" {
-		widgets := site.Widgets()
+		widgets := s.widgets(site)
 		if len(widgets) == 0 {
-			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf("The site %q declares no sitekey.", site.Name)}.write(w)
+			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf(
+				"The site %q declares no sitekey, and no page of it was seen to show one. Open its page through the proxy, or name the sitekey.", site.Name)}.write(w)
 			return site, key, false
 		}
 		if len(widgets) > 1 {
 			problem{http.StatusUnprocessableEntity, "sitekey", fmt.Sprintf(
-				"Say which sitekey is meant: the site %q declares %d.", site.Name, len(widgets))}.write(w)
+				"Say which sitekey is meant: the site %q has %d.", site.Name, len(widgets))}.write(w)
 			return site, key, false
 		}
-		key = widgets[0].Task(site).Key()
+		key = widgets[0].Key()
 	}
 	if err := key.Check(); err != nil {
 		problem{http.StatusUnprocessableEntity, "sitekey", sentence(err)}.write(w)

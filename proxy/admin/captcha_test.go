@@ -32,12 +32,18 @@ func (atOnce) Solve(ctx context.Context, _ captcha.Task, open captcha.Opener) (c
 
 func captchaAPI(t *testing.T, s captcha.Service, log *bytes.Buffer, widgets ...config.Captcha) http.Handler {
 	t.Helper()
+	return captchaAPIOf(t, s, nil, log, widgets...)
+}
+
+func captchaAPIOf(t *testing.T, s captcha.Service, learned func(string) []captcha.Ask, log *bytes.Buffer, widgets ...config.Captcha) http.Handler {
+	t.Helper()
 	o := testOptions(t)
 	shop := site(t, "shop", "shop.test", "shop.test")
 	shop.Captcha = widgets
 	o.Sites = func() []config.Site { return []config.Site{shop} }
 	o.Tokens = captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: s})
 	o.Log = slog.New(slog.NewTextHandler(log, nil))
+	o.Learned = learned
 	t.Cleanup(o.Tokens.Close)
 	return New(o)
 }
@@ -90,6 +96,37 @@ func TestTokensComeAndGo(t *testing.T) {
 	}
 	if strings.Contains(log.String(), secret) || strings.Contains(log.String(), "other.token") {
 		t.Errorf("a token stands in the log:\n%s", &log)
+	}
+}
+
+// What pages were seen to show needs no declaration, and tells the page of what
+// is declared without one.
+func TestLearnedSitekeysAreTheSitesToo(t *testing.T) {
+	t.Parallel()
+	shown := captcha.Ask{Task: captcha.Task{Type: captcha.Turnstile, Site: "shop.test", SiteKey: sitekey, Page: "https://shop.test/login"}, PerHour: 1}
+	declared := widget("")
+	declared.Page = ""
+	for _, tt := range []struct {
+		name    string
+		widgets []config.Captcha
+	}{{"auto", []config.Captcha{{Type: config.CaptchaAuto}}}, {"declared without a page", []config.Captcha{declared}}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			api := captchaAPIOf(t, captcha.Service{Solver: atOnce{}, Threads: 1}, func(site string) []captcha.Ask {
+				if site != "shop.test" {
+					t.Errorf("it is asked about %s", site)
+				}
+				return []captcha.Ask{shown}
+			}, &log, tt.widgets...)
+			if got := decode[Tokens](t, ask(api, "GET", "/api/v1/captcha/shop")).Sitekeys; len(got) != 1 || got[0] != (TokenList{Sitekey: sitekey, Type: "turnstile"}) {
+				t.Errorf("%+v", got)
+			}
+			want := TokensChanged{"shop", sitekey, "", 1}
+			if got := decode[TokensChanged](t, ask(api, "POST", "/api/v1/captcha/shop/warm", body(`{"tokens":1}`))); got != want {
+				t.Errorf("warmed %+v, want %+v", got, want)
+			}
+		})
 	}
 }
 

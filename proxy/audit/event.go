@@ -34,7 +34,7 @@ type Captcha struct {
 	Type     string  `json:"type"`
 	For      string  `json:"for"`              // form, prefetch or stock
 	Page     string  `json:"page,omitempty"`   // of a fill: the path of the page that shows the widget
-	Source   string  `json:"source,omitempty"` // of a fill: pool, solved, test or static
+	Source   string  `json:"source,omitempty"` // of a fill: pool, prefetch, solved, test or static
 	Seconds  float64 `json:"seconds"`
 	ThisHour int     `json:"this_hour,omitempty"` // of a solve: solves of the site's budget
 }
