@@ -194,11 +194,15 @@ func (h *heldForm) withdraw() bool {
 	return h.out == nil || h.out.state.CompareAndSwap(bodyHeld, bodyWithdrawn)
 }
 
-// sent notes that a query leaves.
-func (h *heldForm) sent() {
-	if h != nil && h.upload == nil && h.out != nil {
-		h.out.state.CompareAndSwap(bodyHeld, bodyLeft)
+// sentAsQuery says whether tokens leave in a query, and notes that they do. A
+// request without a body would be repeated with them where a connection that
+// was idle breaks.
+func (h *heldForm) sentAsQuery() bool {
+	if h == nil || h.upload != nil || h.out == nil {
+		return false
 	}
+	h.out.state.CompareAndSwap(bodyHeld, bodyLeft)
+	return true
 }
 
 func (h *heldForm) close() error {

@@ -113,9 +113,12 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	}
 	origin := x.rules.origin(x.site)
 	x.forwarded = forwards(x.exit, origin, x.target, x.upgrade != "")
-	t := x.p.pool.get(transportKey{origin: origin, exit: x.exit, forward: x.forwarded, h2: x.mode == modeH2}, x.target)
+	key := transportKey{origin: origin, exit: x.exit, forward: x.forwarded, h2: x.mode == modeH2}
+	if x.form.sentAsQuery() {
+		key.once, r.Close = true, true
+	}
+	t := x.p.pool.get(key, x.target)
 	x.sent = time.Now()
-	x.form.sent()
 	defer x.relay.noMore1xx()
 	if x.upload == nil {
 		return t.RoundTrip(r)

@@ -132,6 +132,7 @@ type transportKey struct {
 	exit    *upstream.Exit // nil: directly
 	forward bool           // see forwards
 	h2      bool           // HTTP/2 is offered
+	once    bool           // each request has a connection of its own, so that none is repeated unseen on another
 }
 
 type dialFunc func(ctx context.Context, o *origin, addr string) (net.Conn, error)
@@ -144,6 +145,7 @@ func newTransports(dial dialFunc, t Timeouts) *transports {
 // HTTP/1.1 only, that is the cheaper one.
 func (ts *transports) get(key transportKey, t target) transport {
 	key.h2 = key.h2 && t.secure && key.origin.speaksH2(t.addr())
+	key.once = key.once && !key.h2 // which says what was not processed (RFC 9113 section 8.7)
 	ts.mu.RLock()
 	tr := ts.all[key]
 	ts.mu.RUnlock()
@@ -206,6 +208,7 @@ func (ts *transports) open(key transportKey) transport {
 		ResponseHeaderTimeout:  ts.timeouts.ResponseHead,
 		ExpectContinueTimeout:  time.Second, // then the body goes unasked, as RFC 9110 section 10.1.1 allows
 		DisableCompression:     true,        // a client's Accept-Encoding is its own
+		DisableKeepAlives:      key.once,
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
@@ -218,7 +221,7 @@ func (ts *transports) open(key transportKey) transport {
 	case h2:
 		return t
 	}
-	return http1.New(t)
+	return http1.New(t) // which leaves to t what is sent once: see send
 }
 
 // handshake makes c a TLS connection to addr's host, verified.
