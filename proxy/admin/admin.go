@@ -109,6 +109,7 @@ func (s *server) routes() []route {
 	return []route{
 		{http.MethodGet, "/ca.pem", s.caPEM},
 		{http.MethodGet, "/proxy.pac", s.proxyPAC},
+		{http.MethodGet, "/debug/pprof/{profile}", s.profile},
 		{http.MethodPost, "/api/v1/login", s.login},
 		{http.MethodPost, "/api/v1/refresh", s.refresh},
 		{http.MethodPost, "/api/v1/logout", s.logout},

@@ -33,6 +33,7 @@ type operation struct {
 var operations = map[string]operation{
 	"GET /ca.pem":                                           {summary: "The certificate that clients are to trust, in PEM. Open to all.", answer: ""},
 	"GET /proxy.pac":                                        {summary: "A proxy auto-configuration file that sends the declared hosts through the proxy. Open to all.", answer: ""},
+	"GET /debug/pprof/{profile}":                            {summary: "A profile of the process: allocs, block, goroutine, heap, mutex, profile, threadcreate or trace. For operators.", query: []string{"seconds", "debug"}, answer: ""},
 	"POST /api/v1/login":                                    {summary: "Log an operator in: with tokens, or with a cookie for a browser. Open to all.", body: Login{}, answer: LoggedIn{}},
 	"POST /api/v1/refresh":                                  {summary: "Exchange a refresh token for a new pair. It is good once; a second use after 10 s logs its device out. Open to all.", body: Refresh{}, answer: LoggedIn{}},
 	"POST /api/v1/logout":                                   {summary: "Log the device out that asks.", status: "204"},
