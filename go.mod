@@ -10,6 +10,7 @@ require (
 	github.com/golang-jwt/jwt/v5 v5.3.1 // access tokens: signed, and never by what they say themselves
 	github.com/klauspost/compress v1.20.4 // the same for zstd
 	github.com/prometheus/client_golang v1.25.0 // metrics
+	github.com/prometheus/client_model v0.6.3 // the form in which metrics are read back, for the dashboard
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: single, Sentinel and Cluster, scripts, and the pushes of client-side tracking
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests are scripts
 	github.com/smallstep/truststore v0.13.0 // "ca install": the trust store of each operating system
@@ -31,7 +32,6 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
