@@ -70,7 +70,7 @@ func (c *h1Conn) begin(r *http.Request) *refusal {
 	defer c.mu.Unlock()
 	c.begun++
 	switch {
-	case r.ProtoMajor != 1: // HTTP/2's preface, which net/http lets pass
+	case r.ProtoMajor != 1, !c.agreed(): // HTTP/2's preface, which net/http lets pass
 		return malformedRequest("The request is no HTTP/1.1.")
 	case c.begun <= c.framing.Heads:
 		return nil
@@ -78,6 +78,17 @@ func (c *h1Conn) begin(r *http.Request) *refusal {
 		return ambiguous(c.framing.Fault)
 	}
 	return ambiguous(http1.ErrLost)
+}
+
+// agreed says whether TLS promised no other protocol: a connection for an
+// authority's challenge (RFC 8737 section 4) ends with its handshake.
+func (c *h1Conn) agreed() bool {
+	conn, ok := c.Conn.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	promised := conn.ConnectionState().NegotiatedProtocol
+	return promised == "" || promised == "http/1.1"
 }
 
 // ambiguous refuses a request of which two servers may think differently.

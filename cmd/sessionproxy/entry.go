@@ -16,7 +16,11 @@ func (i *instance) entry() admin.Listener {
 	for _, ln := range i.listeners {
 		bound = append(bound, ln.Addr())
 	}
-	return entryOf(i.config.Listen, bound)
+	port := entryOf(i.config.Listen, bound)
+	if host, number, err := net.SplitHostPort(port.Addr); err == nil && port.TLS {
+		port.Addr = net.JoinHostPort(i.cert.Load().name(host), number)
+	}
+	return port
 }
 
 // entryOf chooses the port that does for most: it serves this machine, is

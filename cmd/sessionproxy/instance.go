@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,7 +57,10 @@ type instance struct {
 	reloadOK  prometheus.Gauge
 	current   atomic.Pointer[config.Config] // in force, for the admin API
 	loaded    atomic.Pointer[loaded]
-	cert      atomic.Pointer[tls.Certificate] // in force, of the HTTPS proxy ports; nil without any
+
+	cert        atomic.Pointer[certificate] // in force, of the ports that speak TLS; nil without any
+	certStorage certStorage                 // of those that are fetched; nil before the first
+	challenges  challenges
 
 	listeners []net.Listener // as config.Listen
 	admin     net.Listener
@@ -118,6 +120,12 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	cert, err := i.openCertificate(c.TLS)
+	if err != nil {
+		return err
+	}
+	i.useCertificate(cert)
+	i.readiness.Need(func() bool { return i.cert.Load().complete() }, false)
 	i.proxy.Protect(i.admin.Addr())
 	i.proxy.Protect(i.ops.Addr())
 	i.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -127,6 +135,7 @@ func (i *instance) open(stdout io.Writer) (err error) {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "sessionproxy_leaf_certificates_total", Help: "Certificates signed for intercepted hosts."},
 			func() float64 { return float64(i.authority.Signed()) }),
+		certificateCollector{i},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return nil
 }
@@ -160,16 +169,7 @@ func makeState(dir string) error {
 }
 
 func (i *instance) bindAll() error {
-	cert, err := i.portCertificate(i.config.TLS)
-	if err != nil {
-		return err
-	}
-	i.cert.Store(cert)
-	https := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.cert.Load(), nil },
-		NextProtos:     []string{"http/1.1"},
-	}
+	https := i.portsTLS()
 	for _, l := range i.config.Listen {
 		ln, err := bind("listen", l.Addr)
 		if err != nil {
@@ -180,36 +180,32 @@ func (i *instance) bindAll() error {
 		}
 		i.listeners = append(i.listeners, ln)
 	}
+	var err error
 	if i.admin, err = bind("admin", i.config.Admin); err != nil {
 		return err
 	}
 	if i.config.AdminTLS() {
 		i.admin = tls.NewListener(i.admin, https)
 	}
+	if len(i.config.TLS.Domains) > 0 {
+		if err := i.challenges.bind(i.config.TLS.HTTP); err != nil {
+			return err
+		}
+	}
 	i.ops, err = bind("ops", i.config.Ops)
 	return err
 }
 
-// portCertificate reads the certificate that c gives the HTTPS proxy ports.
-// Open ports outlive a reload that declares none of them, and keep theirs.
-func (i *instance) portCertificate(c config.TLS) (*tls.Certificate, error) {
-	https := i.config.AdminTLS() || slices.ContainsFunc(i.config.Listen, func(l config.Listen) bool { return l.TLS })
-	if !https || c.Cert == "" {
-		return i.cert.Load(), nil
-	}
-	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-	if err != nil {
-		return nil, fmt.Errorf("read tls.cert and tls.key: %w", err)
-	}
-	return &pair, nil
-}
-
 func bindRemedy(setting string, err error) string {
+	where := "--" + setting
+	if strings.Contains(setting, ".") { // which has no flag
+		where = setting
+	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "; another program has this port: stop it, or choose another with --" + setting
+		return "; another program has this port: stop it, or choose another with " + where
 	case errors.Is(err, syscall.EACCES):
-		return "; ports below 1024 need a privilege: choose a higher one with --" + setting
+		return "; ports below 1024 need a privilege: choose a higher one with " + where
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "; this machine has no such address"
 	}
@@ -219,8 +215,8 @@ func bindRemedy(setting string, err error) string {
 // serve runs until ctx ends or a server fails, and drains.
 func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
-		Token: i.token, Addr: i.admin.Addr().String(), Hosts: i.adminNames(), Store: i.store, Tokens: i.tokens,
-		CA: i.authority.PEM(), Proxy: i.entry(), Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
+		Token: i.token, Addr: i.admin.Addr().String(), Hosts: i.adminNames, Store: i.store, Tokens: i.tokens,
+		CA: i.authority.PEM(), Proxy: i.entry, Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
 		Access: i.access, Audit: i.audit, Events: i.events, Metrics: i.registry, Workers: i.workers, Config: i.loadedConfig,
 		Sites:   func() []config.Site { return i.current.Load().Sites },
 		Clients: func() []config.Client { return i.current.Load().Clients }, Upstreams: i.proxy.Upstreams(),
@@ -282,6 +278,7 @@ func (i *instance) close() {
 	if file, ok := i.widgets.(io.Closer); ok {
 		_ = file.Close() // each page was written when it was seen
 	}
+	i.closeCertificate()
 	i.closeAccess()
 	if i.store != nil {
 		if err := i.store.Close(); err != nil {
@@ -307,19 +304,6 @@ func (i *instance) adminListeners() []admin.Listener {
 		ports = append(ports, admin.Listener{Addr: i.listeners[n].Addr().String(), TLS: l.TLS, Auth: l.Auth, Client: l.Client, Session: l.Session})
 	}
 	return ports
-}
-
-// adminNames are those that the admin API's certificate is good for.
-func (i *instance) adminNames() []string {
-	if !i.config.AdminTLS() {
-		return nil
-	}
-	leaf := i.cert.Load().Leaf
-	names := slices.Clone(leaf.DNSNames)
-	for _, ip := range leaf.IPAddresses {
-		names = append(names, ip.String())
-	}
-	return names
 }
 
 // caPath is the certificate that clients must trust.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"os"
 	"os/signal"
@@ -81,9 +80,9 @@ func (i *instance) reload(source config.Source) {
 		// The ports stay as they are, so the new clients must fit them.
 		err = next.OpenPorts(i.config.Listen)
 	}
-	var cert *tls.Certificate
+	var cert *certificate
 	if err == nil {
-		cert, err = i.portCertificate(next.TLS)
+		cert, err = i.openCertificate(next.TLS)
 	}
 	var solver *captchaai.Client
 	if err == nil {
@@ -100,6 +99,7 @@ func (i *instance) reload(source config.Source) {
 	}
 	i.reloaded(err == nil)
 	if err != nil {
+		i.discard(cert)
 		i.log.Error("reload: the old configuration stays in force")
 		if faults, ok := errors.AsType[config.Faults](err); ok {
 			i.loaded.Store(&loaded{i.loaded.Load().at, faults})
@@ -112,7 +112,7 @@ func (i *instance) reload(source config.Source) {
 		}
 		return
 	}
-	i.cert.Store(cert)
+	i.useCertificate(cert)
 	i.useSolver(solver, next)
 	i.current.Store(next)
 	i.loaded.Store(&loaded{at: time.Now()})

@@ -111,7 +111,7 @@ func TestAPairThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	i := &instance{config: &config.Config{Listen: []config.Listen{{TLS: true}}}}
 	gone := filepath.Join(t.TempDir(), "gone.pem")
-	if _, err := i.portCertificate(config.TLS{Cert: gone, Key: gone}); err == nil || !strings.HasPrefix(err.Error(), "read tls.cert and tls.key: open "+gone) {
+	if _, err := i.openCertificate(config.TLS{Cert: gone, Key: gone}); err == nil || !strings.HasPrefix(err.Error(), "read tls.cert and tls.key: open "+gone) {
 		t.Errorf("%v", err)
 	}
 }

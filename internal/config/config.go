@@ -98,9 +98,9 @@ type TLS struct {
 	Key  string `yaml:"key"`
 
 	// By ACME (RFC 8555), in place of files.
-	Domains []string `yaml:"domains"`
+	Domains []string `yaml:"domains"` // A-labels
 	Email   string   `yaml:"email"`
-	ACME    string   `yaml:"acme"`    // URL of the directory; "": Let's Encrypt's
+	ACME    string   `yaml:"acme"`    // URL of the directory
 	ACMECA  string   `yaml:"acme_ca"` // PEM file, to verify the directory's server
 	HTTP    string   `yaml:"http"`    // where the http-01 challenge is answered
 }

@@ -271,9 +271,6 @@ func (d *decoder) mapping(entries []*ast.MappingValueNode, path string, v reflec
 		case seen[name]:
 			d.add(placeOf(e.Key), sub, fmt.Sprintf("the key %s stands twice", name), "remove one")
 		default:
-			if waits(generic(sub)) { // and what it says is judged
-				d.found = append(d.found, finding{placeOf(e.Key), generic(sub) + " is not in this release yet", "remove it"})
-			}
 			d.value(e.Value, sub, describe(generic(sub)), field)
 		}
 		seen[name] = true

@@ -17,7 +17,7 @@ var sections = []struct{ path, title, intro string }{
 	{"store", "`store`: the Redis that proxies share", "A mapping in place of the URL alone. [redis.md](redis.md) says what is kept there, what a user needs to be allowed, and what happens in an outage."},
 	{"ca", "`ca`: the authority", "Clients trust this authority to be shown the declared sites. Certificate and key go together."},
 	{"egress", "`egress`: where clients may go", "The proxy stands in a network that its clients may not be in. Addresses are judged after DNS, when a connection is made; what the operator wrote himself, in `origin.resolve` or as the address of a site, is not judged."},
-	{"tls", "`tls`: the proxy's own certificate", "For ports with `tls: true`. Certificate and key go together."},
+	{"tls", "`tls`: the proxy's own certificate", "For ports with `tls: true`. Certificate and key go together; or it is fetched, by ACME ([tls.md](tls.md))."},
 	{"audit", "`audit`: who did what", "For those who have to answer for the logins."},
 	{"auth", "`auth`: who may use the admin API", "Beside the admin token, for whoever can read the state directory."},
 	{"auth.operators[]", "`auth.operators`: operators by name", "A list."},
@@ -56,7 +56,6 @@ func TestDocs(t *testing.T) {
 		"Sections":  documented(),
 		"Variables": variables(),
 		"Restarts":  "`" + strings.Join(restarts[:len(restarts)-1], "`, `") + "` and `" + restarts[len(restarts)-1] + "`",
-		"Later":     waiting(),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +76,6 @@ func documented() []section {
 		all[i] = section{Title: s.title, Intro: s.intro}
 	}
 	for _, k := range keys {
-		if waits(k.path) {
-			continue
-		}
 		at := 0
 		for i, s := range sections {
 			if s.path != "" && strings.HasPrefix(k.path, s.path+".") {
@@ -115,14 +111,6 @@ func variables() []variableRow {
 			flag = "`--" + k.path + "`"
 		}
 		all = append(all, variableRow{k.path, flag, envPrefix + strings.ToUpper(k.path)})
-	}
-	return all
-}
-
-func waiting() []string {
-	var all []string
-	for _, path := range later {
-		all = append(all, "`"+path+"`")
 	}
 	return all
 }

@@ -31,7 +31,7 @@ var keys = []key{
 	{"listen[].client", "NAME", "", "Whoever uses this port is this client, and is never asked: for clients that cannot send credentials. Off loopback it needs `from`."},
 	{"listen[].session", "ID", "", "Whoever uses this port uses this session, whatever else the request selects."},
 	{"listen[].from", "[CIDR]", "[]", "Whom the port serves. Empty: whoever reaches it."},
-	{"listen[].tls", "BOOL", "false", "An HTTPS proxy. It needs `tls.cert` and `tls.key`."},
+	{"listen[].tls", "BOOL", "false", "An HTTPS proxy. It needs `tls.cert` and `tls.key`, or `tls.domains`."},
 	{"listen[].plain_auth", "BOOL", "false", "Take passwords in clear off loopback: for a private network only."},
 
 	{"admin", "HOST:PORT", "127.0.0.1:8081", "The admin API, `/ca.pem` and `/proxy.pac`. Off loopback it speaks https, with the certificate of `tls`, and answers to that certificate's names."},
@@ -64,11 +64,11 @@ var keys = []key{
 
 	{"tls.cert", formFile, "", "The certificate (PEM, chain included) of the ports with `tls: true`, and of an `admin` off loopback."},
 	{"tls.key", formFile, "", "Its private key (PEM)."},
-	{"tls.domains", "[HOST]", "[]", "The names for which a certificate is fetched by ACME, in place of `cert` and `key`."},
+	{"tls.domains", "[HOST]", "[]", "The proxy's own names, for each of which a certificate is fetched by ACME and renewed, in place of `cert` and `key`. Naming one agrees to the authority's terms. The first is shown to clients that ask for none of them."},
 	{"tls.email", "ADDRESS", "", "Whom the authority writes to."},
-	{"tls.acme", "URL", "", "The authority's ACME directory. The default is Let's Encrypt's."},
+	{"tls.acme", "URL", "https://acme-v02.api.letsencrypt.org/directory", "The authority's ACME directory."},
 	{"tls.acme_ca", formFile, "", "Certificates (PEM) that the directory's server is verified against, beside the system's."},
-	{"tls.http", "HOST:PORT", "\":80\"", "Where the authority's http-01 challenge is answered."},
+	{"tls.http", "HOST:PORT", "\":80\"", "Where the authority's http-01 challenge is answered: port 80 of `domains` has to lead here. Nothing else is."},
 
 	{"audit.to", formFileOrStdout, AuditStdout, "Where the audit log goes: one line of JSON for each call of the admin API that changes or reveals something, each first use of a session by a worker, each refusal of what is not one's own. Names, never values. `SIGHUP` opens a file anew, as log rotation wants it."},
 
@@ -175,14 +175,6 @@ var keys = []key{
 	{"upstreams[].ban.for", "DURATION", "10m", "So long."},
 }
 
-// later are the keys, by generic path, that are read and judged, and whose
-// feature this release lacks. To ignore them would be a lie, so they are faults.
-// A feature that is built leaves the list.
-var later = []string{"tls.domains", "tls.email", "tls.acme", "tls.acme_ca", "tls.http"}
-
-// waits says whether the key at a generic path is not in this release.
-func waits(path string) bool { return slices.Contains(later, path) }
-
 // holdsSecret says whether a value at the generic path may be a secret. A
 // header field may be one that clients must not hold, a check may ask with a
 // key, and a store's URL may hold a password, in its place or out of it. So may
@@ -223,14 +215,8 @@ func describe(path string) key {
 	return keys[i]
 }
 
-// names returns the names of the keys under a generic path, in order, without
-// those that are not in this release.
+// names returns the names of the keys under a generic path, in order.
 func names(under string) []string {
-	return slices.DeleteFunc(allNames(under), func(name string) bool { return waits(join(under, name)) })
-}
-
-// allNames returns the names of all keys under a generic path.
-func allNames(under string) []string {
 	var all []string
 	for _, k := range keys {
 		rest, ok := strings.CutPrefix(k.path, under)

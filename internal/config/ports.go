@@ -17,8 +17,8 @@ func (j *judge) ports() {
 	admin, ok := j.socket("admin", j.c.Admin)
 	if ok {
 		taken = append(taken, admin)
-		if !admin.loopback() && j.c.TLS.Cert == "" && j.ok("tls") {
-			j.at("admin", "off loopback, the admin API would send its tokens in clear", "keep it on loopback, such as 127.0.0.1:"+admin.port+", or set tls: {cert: FILE, key: FILE} at the top")
+		if !admin.loopback() && !j.c.TLS.set() && j.ok("tls") {
+			j.at("admin", "off loopback, the admin API would send its tokens in clear", "keep it on loopback, such as 127.0.0.1:"+admin.port+", or set tls: {cert: FILE, key: FILE} or tls: {domains: [HOST]} at the top")
 		}
 	}
 	if ops, ok := j.socket("ops", j.c.Ops); ok {
@@ -31,8 +31,8 @@ func (j *judge) ports() {
 	for i := range j.c.Listen {
 		l, at := &j.c.Listen[i], fmt.Sprintf("listen[%d]", i)
 		j.identity(at, l)
-		if l.TLS && j.c.TLS.Cert == "" && j.ok("tls") {
-			j.at(at+".tls", "an HTTPS proxy needs a certificate", "set tls: {cert: FILE, key: FILE} at the top")
+		if l.TLS && !j.c.TLS.set() && j.ok("tls") {
+			j.at(at+".tls", "an HTTPS proxy needs a certificate", "set tls: {cert: FILE, key: FILE} or tls: {domains: [HOST]} at the top")
 		}
 		s, ok := j.socket(at+".addr", l.Addr)
 		if !ok {
@@ -41,6 +41,12 @@ func (j *judge) ports() {
 		j.free(s, taken)
 		taken = append(taken, s)
 		j.exposed(at, l, s)
+	}
+	if len(j.c.TLS.Domains) == 0 {
+		return
+	}
+	if http, ok := j.socket("tls.http", j.c.TLS.HTTP); ok {
+		j.free(http, taken)
 	}
 }
 

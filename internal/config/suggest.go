@@ -8,7 +8,7 @@ import (
 // suggest says what an unknown key under a generic path may have been meant to
 // be. It returns the name itself where nothing is near.
 func suggest(name, under string) (meant, remedy string) {
-	known := allNames(under)
+	known := names(under)
 	if near := nearest(name, known); near != "" && distance(plain(name), plain(near)) < 2 {
 		return near, "did you mean " + near + "?"
 	}

@@ -62,6 +62,7 @@ var arrows = map[string][]string{
 	"internal/spool":      {},
 	"internal/loginsites": {},
 	"internal/redistest":  {},
+	"internal/pebbletest": {},
 	"internal/bench":      {},
 	"internal/world":      {"session", "captcha", "certs", "proxy", "internal/config", "internal/spool"},
 }

@@ -27,13 +27,11 @@ import (
 
 // Options are the parts of the API. All but Hosts and Audit are needed.
 type Options struct {
-	Token     string   // what the API asks for, see [Token]; with "" nobody gets in
-	Addr      string   // host:port that the listener is bound to
-	Hosts     []string // more names that it is called by; A-labels
+	Token     string // what the API asks for, see [Token]; with "" nobody gets in
+	Addr      string // host:port that the listener is bound to
 	Store     session.Store
 	Tokens    *captcha.Pool
 	CA        []byte     // PEM of what clients are to trust
-	Proxy     Listener   // the proxy's port that clients are told of, its Addr as they dial it
 	Listeners []Listener // all its ports
 	Version   string     // of this program
 	Log       *slog.Logger
@@ -45,6 +43,8 @@ type Options struct {
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
+	Proxy   func() Listener                                  // the proxy's port that clients are told of, its Addr as they dial it
+	Hosts   func() []string                                  // more names that it is called by; A-labels. nil: none
 	Sites   func() []config.Site                             // those declared now
 	Clients func() []config.Client                           // the same
 	Revoke  func(ctx context.Context, key session.Key) error // ends a session, and what of it is open
@@ -74,7 +74,7 @@ type Options struct {
 func New(o Options) http.Handler {
 	s := &server{
 		token:     sha256.Sum256([]byte(o.Token)),
-		names:     newNames(o.Addr, o.Hosts),
+		names:     o.names,
 		store:     o.Store,
 		tokens:    o.Tokens,
 		ca:        o.CA,
@@ -102,6 +102,14 @@ func New(o Options) http.Handler {
 	}
 	s.mux = newMux(byRole(s.routes()))
 	return s
+}
+
+// names are those that the listener has now.
+func (o Options) names() names {
+	if o.Hosts == nil {
+		return newNames(o.Addr, nil)
+	}
+	return newNames(o.Addr, o.Hosts())
 }
 
 // routes is all that the API has.
@@ -162,12 +170,12 @@ func isOpen(path string) bool {
 
 type server struct {
 	token     [sha256.Size]byte // hashed, so that comparing takes the same time for every length
-	names     names
+	names     func() names
 	store     session.Store
 	tokens    *captcha.Pool
 	learned   func(site string) []captcha.Ask
 	ca        []byte
-	proxy     Listener
+	proxy     func() Listener
 	listeners []Listener
 	version   string
 	log       *slog.Logger
@@ -209,7 +217,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guard says why a call goes no further, and whose it is where it does.
 func (s *server) guard(c *call, r *http.Request) *problem {
 	switch {
-	case !s.names.include(r.Host):
+	case !s.names().include(r.Host):
 		c.worth = true
 		return &problem{http.StatusMisdirectedRequest, "unknown_host",
 			"This server does not answer to that name. Call it localhost or 127.0.0.1, with the port it listens on."}

@@ -35,7 +35,7 @@ func testOptions(t *testing.T) Options {
 	return Options{
 		Token:   testToken,
 		Addr:    "127.0.0.5:8081",
-		Hosts:   []string{"Proxy.example.com"},
+		Hosts:   func() []string { return []string{"Proxy.example.com"} },
 		Store:   listing{},
 		Sites:   func() []config.Site { return []config.Site{site(t, "shop", "shop.test", "shop.test", "*.shop.test")} },
 		Clients: func() []config.Client { return nil },
@@ -46,7 +46,7 @@ func testOptions(t *testing.T) Options {
 		Config:  func() Config { return Config{Loaded: time.Now()} },
 		EachUse: func(func(session.Key, time.Time, string, string)) {},
 		CA:      []byte("-----BEGIN CERTIFICATE-----\n"),
-		Proxy:   Listener{Addr: "127.0.0.1:8080"},
+		Proxy:   func() Listener { return Listener{Addr: "127.0.0.1:8080"} },
 		Version: "v1.2.3",
 		Log:     slog.New(slog.DiscardHandler),
 

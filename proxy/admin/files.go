@@ -15,7 +15,7 @@ func (s *server) caPEM(w http.ResponseWriter, _ *http.Request) {
 
 // proxyPAC is GET /proxy.pac.
 func (s *server) proxyPAC(w http.ResponseWriter, _ *http.Request) {
-	writeBytes(w, "application/x-ns-proxy-autoconfig", pac(s.proxy, s.sites()))
+	writeBytes(w, "application/x-ns-proxy-autoconfig", pac(s.proxy(), s.sites()))
 }
 
 // pac writes the proxy auto-configuration: clients send the declared hosts

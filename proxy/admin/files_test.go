@@ -54,7 +54,7 @@ func TestPACNamesTheKindOfPort(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := testOptions(t)
-			o.Proxy = tt.port
+			o.Proxy = func() Listener { return tt.port }
 			if got := ask(New(o), "GET", "/proxy.pac", noToken).Body.String(); !strings.Contains(got, tt.want) {
 				t.Errorf("no %s in:\n%s", tt.want, got)
 			}

@@ -29,7 +29,12 @@ func (s State) String() string {
 // Readiness is what /readyz tells load balancers. The zero Readiness is
 // Starting. It is safe for concurrent use.
 type Readiness struct {
-	state    atomic.Int32
+	state atomic.Int32
+	parts []part
+}
+
+// part is one that requests need, and whether they may go on without.
+type part struct {
 	up       func() bool
 	required bool
 }
@@ -39,16 +44,21 @@ func (r *Readiness) Set(s State) { r.state.Store(int32(s)) }
 
 // Need makes it depend on a part: while that is not up, /readyz says degraded,
 // with 503 where the part is required. It is called before anything serves.
-func (r *Readiness) Need(up func() bool, required bool) { r.up, r.required = up, required }
+func (r *Readiness) Need(up func() bool, required bool) {
+	r.parts = append(r.parts, part{up, required})
+}
 
 func (r *Readiness) serve(w http.ResponseWriter, _ *http.Request) {
 	s := State(r.state.Load())
 	status, word := http.StatusServiceUnavailable, s.String()
 	if s == Ready {
 		status = http.StatusOK
-		if r.up != nil && !r.up() {
+		for _, p := range r.parts {
+			if p.up() {
+				continue
+			}
 			word = "degraded"
-			if r.required {
+			if p.required {
 				status = http.StatusServiceUnavailable
 			}
 		}
