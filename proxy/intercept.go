@@ -16,6 +16,7 @@ import (
 
 	"github.com/elazarl/goproxy"
 
+	"github.com/sessionproxy/sessionproxy/proxy/http1"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -82,7 +83,7 @@ func (c *connection) sniff(conn *clientConn) {
 		c.closeOrigin()
 		c.intercept(conn)
 	case !blind && looksLikeHTTP(conn.ahead):
-		c.p.hand(&h1Conn{Conn: conn, p: c.p, c: c})
+		go c.serveH1(conn)
 	case c.origin != nil || c.dial():
 		c.tunnel(conn)
 	default:
@@ -152,7 +153,26 @@ func (c *connection) intercept(conn *clientConn) {
 	if tc.ConnectionState().NegotiatedProtocol == "h2" {
 		c.p.hand(tc) // net/http serves it on a *tls.Conn only
 	} else {
-		c.p.hand(&h1Conn{Conn: tc, p: c.p, c: c})
+		go c.serveH1(tc)
+	}
+}
+
+// serveH1 serves a decrypted HTTP/1.1 connection: by the fast server as long
+// as its requests are plain, then by net/http's.
+func (c *connection) serveH1(conn net.Conn) {
+	p := c.p
+	served := &h1Conn{Conn: conn, p: p, c: c}
+	ctx := context.WithValue(context.Background(), connectionKey{}, c)
+	unread, again := p.plain.Serve(ctx, conn, func(s http.ConnState) { p.follow(served, s) })
+	if again && p.hand(&h1Conn{Conn: &clientConn{Conn: conn, c: c, ahead: unread}, p: p, c: c}) {
+		return
+	}
+	if len(unread) > 0 {
+		lingerClose(conn) // the answer before would be lost with what is not read
+	}
+	conn.Close()
+	if c.inner.release != nil { // else the proxy is closing
+		c.inner.release()
 	}
 }
 
@@ -170,7 +190,13 @@ func (p *Proxy) leaf(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.certs.Leaf(hello.Context(), t.host)
 }
 
-// newInner is the server of all decrypted connections.
+// newPlain is the server of the plain requests of decrypted HTTP/1.1 connections.
+func (p *Proxy) newPlain() *http1.Server {
+	return &http1.Server{Handler: p.serveInner, Idle: p.timeouts.Idle, Log: serverLog(p.log)}
+}
+
+// newInner is the server of all other decrypted connections, and of what else
+// comes on those.
 func (p *Proxy) newInner() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -215,12 +241,15 @@ func (p *Proxy) serveInner(w http.ResponseWriter, r *http.Request) {
 	p.exchange(w, r, m, id, c.target)
 }
 
-// hand gives a connection to the inner server.
-func (p *Proxy) hand(conn net.Conn) {
+// hand gives a connection to the inner server. It reports false where the proxy
+// is closing, and has closed the connection then.
+func (p *Proxy) hand(conn net.Conn) bool {
 	select {
 	case p.decrypted <- conn:
+		return true
 	case <-p.conns.done():
 		conn.Close()
+		return false
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/spool"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/http1"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -94,7 +95,8 @@ type Proxy struct {
 	tls        *tls.Config // towards clients; one, so that sessions resume
 	tlsLocal   *tls.Config // the same towards clients on this machine
 
-	inner     *http.Server   // serves the decrypted connections
+	plain     *http1.Server  // serves the decrypted connections first
+	inner     *http.Server   // serves those that are not for it
 	decrypted chan net.Conn  // from intercept to inner
 	innerDone sync.WaitGroup // inner's accept loop
 
@@ -146,6 +148,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	o.Metrics.MustRegister(leaseCollector{p.upstreams})
 	p.engine = p.newEngine()
+	p.plain = p.newPlain()
 	p.inner = p.newInner()
 	p.innerDone.Go(func() {
 		if err := p.inner.Serve(newHandover(p.decrypted, p.conns.done())); !errors.Is(err, http.ErrServerClosed) {
@@ -247,8 +250,10 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	for i, s := range servers {
 		wg.Go(func() { errs[i] = s.Shutdown(ctx) })
 	}
+	err := p.plain.Shutdown(ctx)
 	wg.Wait()
 	if ctx.Err() != nil {
+		p.plain.Close()
 		for _, s := range servers {
 			s.Close()
 		}
@@ -261,7 +266,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.upstreams.Close(ctx)
 	p.pool.close()
 	p.alerts.close()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, err)...)
 }
 
 // Timeouts bound each phase in which a peer may be silent. Bodies are never

@@ -23,20 +23,24 @@ func (p *Proxy) Revoke(ctx context.Context, key session.Key) error {
 	return nil
 }
 
-// intercepted is a tunnel whose decrypted connection the inner server has.
+// intercepted is a tunnel whose decrypted connection a server of ours has: the
+// fast one for plain requests, or net/http's, in that order.
 type intercepted struct {
-	conn    net.Conn // as the inner server knows it
-	release func()
+	conn    net.Conn    // as the server knows it
+	release func()      // nil before the first of them has it
 	idle    atomic.Bool // no request is under way
 	over    atomic.Bool // it ends with the request under way
 }
 
-// follow is the inner server's ConnState.
+// follow is the ConnState of those servers.
 func (p *Proxy) follow(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
 	switch state {
 	case http.StateNew:
 		c.inner.conn = conn
+		if c.inner.release != nil {
+			return // from the other server, with a request that has begun
+		}
 		c.inner.idle.Store(true)
 		var ok bool
 		if c.inner.release, ok = p.conns.add(&c.inner, c.owner()); !ok {

@@ -8,6 +8,10 @@
 // before. Responses are framed by net/http's own reader, so both agree on
 // where a body ends.
 //
+// On the other side Server answers the plain requests of clients in the same
+// way, and leaves a connection to net/http's server with the first request that
+// is not.
+//
 // Where net/http forgives what request smuggling and response splitting are
 // made of, Framing tells, and Watch ends the connection.
 package http1
