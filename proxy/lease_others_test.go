@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/redistest"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 )
 
@@ -21,7 +22,7 @@ func program(t *testing.T, addr, name string, args ...string) {
 	out := new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v; the Debian packages tinyproxy-bin and microsocks have it", err)
+		t.Fatalf("%v; the Debian packages tinyproxy-bin, microsocks and stunnel4 have it", err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Kill()
@@ -50,7 +51,8 @@ func freeAddr(t *testing.T) (addr, port string) {
 func TestProxiesThatOthersWrote(t *testing.T) {
 	t.Parallel()
 	const user, password = "customer", "hunter2"
-	tinyproxy := func(t *testing.T, w *world.World) string {
+	type upstream struct{ url, ca string } // url: with %s for the password
+	tinyproxy := func(t *testing.T, w *world.World) upstream {
 		addr, port := freeAddr(t)
 		conf := filepath.Join(t.TempDir(), "tinyproxy.conf")
 		_, tlsPort, _ := net.SplitHostPort(w.Origin.Addr("443"))
@@ -61,19 +63,36 @@ func TestProxiesThatOthersWrote(t *testing.T) {
 			t.Fatal(err)
 		}
 		program(t, addr, "tinyproxy", "-d", "-c", conf)
-		return "http://" + user + ":%s@" + addr
+		return upstream{url: "http://" + user + ":%s@" + addr}
 	}
-	microsocks := func(t *testing.T, _ *world.World) string {
+	// Behind stunnel, as the HTTPS proxies of many providers are built.
+	stunnel := func(t *testing.T, w *world.World) upstream {
+		plain := tinyproxy(t, w)
+		_, behind, _ := strings.Cut(plain.url, "@")
+		addr, _ := freeAddr(t)
+		pair := redistest.NewCertificates(t, false)
+		conf := filepath.Join(t.TempDir(), "stunnel.conf")
+		text := fmt.Sprintf("foreground = yes\npid =\n[proxy]\naccept = %s\nconnect = %s\ncert = %s\nkey = %s\n", addr, behind, pair.Cert, pair.Key)
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		program(t, addr, "stunnel", conf)
+		return upstream{url: "https://" + user + ":%s@" + addr, ca: pair.CA}
+	}
+	microsocks := func(t *testing.T, _ *world.World) upstream {
 		addr, port := freeAddr(t)
 		program(t, addr, "microsocks", "-i", "127.0.0.1", "-p", port, "-u", user, "-P", password)
-		return "socks5://" + user + ":%s@" + addr
+		return upstream{url: "socks5://" + user + ":%s@" + addr}
 	}
-	for name, start := range map[string]func(*testing.T, *world.World) string{"tinyproxy": tinyproxy, "microsocks": microsocks} {
+	for name, start := range map[string]func(*testing.T, *world.World) upstream{"tinyproxy": tinyproxy, "stunnel": stunnel, "microsocks": microsocks} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := world.New(t, world.Options{Handler: path, Faulty: true})
-			url := start(t, w)
-			w.Change(t, leaving(nil, &world.Upstream{URL: fmt.Sprintf(url, password)}))
+			u := start(t, w)
+			with := func(password string) *world.Upstream {
+				return &world.Upstream{URL: fmt.Sprintf(u.url, password), CAFile: u.ca}
+			}
+			w.Change(t, leaving(nil, with(password)))
 			for _, via := range []world.Way{world.TunnelH1, world.TunnelH2, world.TunnelH2H1} {
 				if a := w.Get(t, via, "/a%2Fb?c"); a.StatusCode != 200 || !strings.HasSuffix(a.Text, "/a%2Fb?c") {
 					t.Errorf("%s: answered %d %q", via.Name, a.StatusCode, a.Text)
@@ -86,7 +105,7 @@ func TestProxiesThatOthersWrote(t *testing.T) {
 			if a := world.Do(t, w.Client(world.Plain), world.Request(t, "GET", "http://127.0.0.1:1/", nil)); a.StatusCode/100 != 5 {
 				t.Errorf("a target that is down: answered %d %q", a.StatusCode, a.Text)
 			}
-			w.Change(t, leaving(func(p *config.Pool) { p.Strict = true }, &world.Upstream{URL: fmt.Sprintf(url, "wrong")}))
+			w.Change(t, leaving(func(p *config.Pool) { p.Strict = true }, with("wrong")))
 			world.Eventually(t, "the wrong password is told", func() bool {
 				return strings.Contains(w.GetAs(t, world.TunnelH1, worker(1), "/").Header.Get("Proxy-Status"), "upstream_auth")
 			})
