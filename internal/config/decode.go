@@ -93,6 +93,11 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 	}
 	at := placeOf(n)
 	d.places[path] = at
+	if _, ok := v.Addr().Interface().(*Proxy); ok && d.bareURL(n, path) {
+		d.add(at, path, entry(path, k)+" is a URL in quotes, or a mapping that has url",
+			`within { } and [ ] a colon makes a mapping of what has no quotes: write "http://user:password@10.0.0.1:3128" or "socks5://10.0.0.2:1080"`)
+		return
+	}
 	if s, ok := v.Addr().Interface().(*Store); ok && !isMapping(n) {
 		d.mapping(nil, path, v) // one value is the URL alone
 		v = reflect.ValueOf(&s.URL).Elem()
@@ -130,7 +135,7 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 		d.add(at, path, name+" is one value", "quote it: within { } and [ ] a colon or a brace makes a mapping of it")
 	case isScalar(v):
 		d.add(at, path, name+" is one value", "write it as "+k.form)
-	case v.Kind() == reflect.Slice && isStruct(v.Type().Elem()) && !isMapping(n):
+	case v.Kind() == reflect.Slice && isStruct(v.Type().Elem()) && v.Type().Elem() != reflect.TypeFor[Proxy]() && !isMapping(n):
 		d.add(at, path, name+" is a list of mappings", fmt.Sprintf("write it as %s: %s", name, example(k)))
 	case v.Kind() == reflect.Slice:
 		d.add(at, path, name+" is a list", "write [ ] around it, or begin each entry with a dash")
@@ -143,6 +148,24 @@ func (d *decoder) value(n ast.Node, path string, k key, v reflect.Value) {
 		}
 		d.add(at, path, name+" is a mapping", remedy)
 	}
+}
+
+// bareURL says whether a mapping is one for want of quotes: it has one key, which
+// is none of an upstream's, and no slip of the pen.
+func (d *decoder) bareURL(n ast.Node, path string) bool {
+	var pairs []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	}
+	if len(pairs) != 1 {
+		return false
+	}
+	name, ok := d.name(pairs[0], path)
+	meant, _ := suggest(name, generic(path))
+	return ok && meant == name && !fieldOf(reflect.ValueOf(Proxy{}), name).IsValid()
 }
 
 // entry names a value for a message.
