@@ -6,12 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// certificateCollector shows how long the certificates of the ports last.
+// certificateCollector shows when the certificates end that somebody has to
+// renew: of the CA that clients trust, and of the HTTPS proxy ports.
 type certificateCollector struct{ i *instance }
 
 var (
-	certExpiry = prometheus.NewDesc("sessionproxy_certificate_expiry_timestamp_seconds",
-		"When the certificate of a name of the proxy's ends, in Unix time; 0 where it is not there yet.", []string{"name"}, nil)
+	certExpiry = prometheus.NewDesc("sessionproxy_certificate_not_after_timestamp_seconds",
+		"When a certificate ends, in Unix time: the ca that clients trust, and that of each name of the HTTPS proxy ports; 0 where it is not there yet.", []string{"certificate"}, nil)
 	certFailures = prometheus.NewDesc("sessionproxy_certificate_failures_total",
 		"Attempts to fetch a certificate that came to nothing.", nil, nil)
 )
@@ -24,6 +25,7 @@ func (c certificateCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is of [prometheus.Collector].
 func (c certificateCollector) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(certExpiry, prometheus.GaugeValue, float64(c.i.authority.Expires().Unix()), "ca")
 	cert := c.i.cert.Load()
 	if cert == nil {
 		return

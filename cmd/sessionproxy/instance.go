@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/captchaai"
@@ -128,15 +127,7 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	i.readiness.Need(func() bool { return i.cert.Load().complete() }, false)
 	i.proxy.Protect(i.admin.Addr())
 	i.proxy.Protect(i.ops.Addr())
-	i.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "sessionproxy_config_last_reload_success", Help: "1 where the configuration in force is the last one that was read."})
-	i.reloaded(true)
-	i.registry.MustRegister(i.reloadOK,
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "sessionproxy_leaf_certificates_total", Help: "Certificates signed for intercepted hosts."},
-			func() float64 { return float64(i.authority.Signed()) }),
-		certificateCollector{i},
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	i.registerMetrics()
 	return nil
 }
 

@@ -253,7 +253,7 @@ func (a *Authority) Refresh(ctx context.Context, text string, from netip.Addr) (
 	})
 	switch {
 	case errors.Is(err, errReuse):
-		a.audit.Write(audit.Event{Action: audit.TokenReuse, Outcome: audit.Refused, Reason: "reuse", By: now.User, From: from.String(), Target: id})
+		a.audit.Write(audit.Event{Action: audit.TokenReuse, Outcome: audit.Refused, Reason: audit.Reuse, By: now.User, From: from.String(), Target: id})
 		a.log.Warn("a refresh token came a second time: its device is logged out", "operator", now.User, "device", now.Device, "from", from.String())
 		if err := a.revoke(ctx, id); err != nil {
 			return Tokens{}, err

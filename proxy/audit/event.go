@@ -54,6 +54,9 @@ const (
 	TokenReuse    Action = "token_reuse"    // a refresh token came a second time: it was stolen
 )
 
+// Reuse is the reason of a TokenReuse.
+const Reuse = "reuse"
+
 // Outcome is how it ended.
 type Outcome string
 

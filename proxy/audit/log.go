@@ -64,6 +64,8 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	o.Metrics.MustRegister(l.events, l.lost)
+	// From 0, so that a single one is seen to be an increase.
+	l.events.WithLabelValues(string(TokenReuse), string(Refused), Reuse)
 	go l.run()
 	return l, nil
 }
