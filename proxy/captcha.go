@@ -16,6 +16,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/captcha/form"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -80,6 +81,7 @@ func (x *exchange) place(r *http.Request) *refusal {
 
 // getTokens gets each field its token, all at once.
 func (x *exchange) getTokens(r *http.Request) error {
+	defer lap(&x.spent.Captcha, time.Now())
 	var needy []*fill
 	for _, f := range x.form.fills {
 		if !f.got || !time.Now().Before(f.token.Expires) {
@@ -208,6 +210,9 @@ func (x *exchange) filled(r *http.Request, f *fill, err error) {
 		}
 	}
 	x.site.counts.fill(string(f.ask.Type), string(f.source), outcome)
+	x.captchas = append(x.captchas, trace.Fill{
+		Type: string(f.ask.Type), Source: string(f.source), Outcome: outcome, Milliseconds: float64(f.took.Microseconds()) / 1000,
+	})
 	e := audit.Event{
 		Action: audit.CaptchaFill, Outcome: audit.Done, Exchange: x.exchangeID(),
 		By: x.id.name, From: x.id.from.String(), Worker: x.id.worker, Site: x.site.Name, Session: x.id.session, Host: x.target.host,

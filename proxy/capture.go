@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -25,7 +26,14 @@ type setCookie struct {
 // A reply to a logout is that client's own affair.
 func (x *exchange) capture(resp *http.Response) {
 	lines := resp.Header["Set-Cookie"]
-	if len(lines) == 0 || !x.inUse() || x.logout {
+	if len(lines) == 0 || !x.inUse() {
+		return
+	}
+	x.set = make([]trace.ReplyCookie, len(lines))
+	for i, l := range lines {
+		x.set[i] = trace.ReplyCookie{Name: nameOf(l), Why: x.takesNothing()}
+	}
+	if x.logout {
 		return
 	}
 	now := time.Now()
@@ -34,10 +42,16 @@ func (x *exchange) capture(resp *http.Response) {
 	case x.overtaken:
 		shared = nil
 	case x.spares(resp):
-		shared = slices.DeleteFunc(shared, func(s setCookie) bool { return s.deletes })
+		shared = slices.DeleteFunc(shared, func(s setCookie) bool {
+			if s.deletes {
+				x.set[s.line].Why = "spared: a page to log in at deletes it, and somebody has logged in"
+			}
+			return s.deletes
+		})
 	}
 	switch {
 	case x.site.Cookies.Capture && x.whose != session.Cross && x.id.writes():
+		defer lap(&x.spent.Store, time.Now())
 		// At once, so that a store that commits in groups does so once.
 		var own int
 		var wg sync.WaitGroup
@@ -64,19 +78,27 @@ func (x *exchange) parse(resp *http.Response, lines []string, now time.Time) (sh
 	}
 	if len(lines) > maxSetCookies {
 		x.p.metrics.refused.WithLabelValues("too_many").Add(float64(len(lines) - maxSetCookies))
+		for i := maxSetCookies; i < len(lines); i++ {
+			x.set[i].Why = "refused: a reply may set 200 cookies"
+		}
 		lines = lines[:maxSetCookies]
 	}
 	for i, l := range lines {
 		c, err := session.ParseSetCookie(l, setting, now)
 		if err != nil {
 			x.p.metrics.refuse(err)
+			x.set[i].Why = whyRefused(err)
 			continue
 		}
 		s := setCookie{Cookie: c, line: i, deletes: c.Expired(now)}
 		switch {
 		case x.site.policy.Shared(c.Name):
 			shared = append(shared, s)
-		case x.site.policy.Private(c.Name) && !x.keepsItself(c.Name):
+		case !x.site.policy.Private(c.Name):
+			x.set[i].Why = "not shared: the site's list of shared names leaves it out"
+		case x.keepsItself(c.Name):
+			x.set[i].Why = "private name: the client keeps it itself"
+		default:
 			private = append(private, s)
 		}
 	}
@@ -115,11 +137,15 @@ func (x *exchange) apply(key session.Key, resp *http.Response, base *session.Jar
 	_, outcomes, err := x.p.store.Apply(ctx, key, u, x.site.life)
 	if err != nil {
 		x.p.storeFailed("apply", err)
+		for _, s := range set {
+			x.set[s.line].Why = "the session store did not take it"
+		}
 		return 0
 	}
 	for i, o := range outcomes {
 		set[i].revoked = o == session.Revoked
 		x.site.counts.capture(o, set[i].deletes)
+		x.set[set[i].line].Captured, x.set[set[i].line].Why = became(o, set[i].deletes, key.Worker != "")
 		if o == session.Changed {
 			changed++
 		}

@@ -56,6 +56,9 @@ type connection struct {
 	origin net.Conn        // dialled for a blind tunnel; nil to intercept
 	lease  *upstream.Lease // that origin was dialled by; nil: directly
 	sni    string          // of the client's TLS
+	xid    string          // of the tunnel, or of the handshake that failed
+	opened bool            // the tunnel has been told of
+	ref    *refusal        // why a tunnel to a declared host is none
 	inner  intercepted
 }
 

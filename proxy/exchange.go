@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -69,16 +70,27 @@ type exchange struct {
 	trace  httptrace.ClientTrace
 
 	// for the record
-	method           string
-	start, sent, got time.Time // sent: to the origin; got: its head came
-	status           int
-	ref              *refusal
-	err              error // why the response broke off
-	ignored          bool  // a selector of another session, which had no say where it came
-	injected         int
-	captured         int
-	cors             string // what became of a request that may be without credentials
-	xid              string
+	method        string
+	uri           string    // the request's target, as it came
+	start, handed time.Time // handed: the head of the response, for the relay
+	sent          time.Time // to the origin, at the last try
+	status        int
+	ref           *refusal
+	err           error // why the response broke off
+	ignored       bool  // a selector of another session, which had no say where it came
+	injected      int
+	captured      int
+	cors          string // what became of a request that may be without credentials
+	xid           string
+
+	// for the trace
+	asked    session.Request     // what the Cookie header was made for
+	set      []trace.ReplyCookie // of each Set-Cookie line of the response
+	captchas []trace.Fill
+	moved    int // to another lease
+	spent    trace.Spent
+	facts    trace.Facts
+	opened   bool // it has been told of before its end
 }
 
 type exchangeKey struct{}
@@ -101,7 +113,7 @@ func exchangeOf(r *http.Request) *exchange {
 func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, m mode, id *identity, t target) {
 	x := &exchange{
 		Context: r.Context(), p: p, rules: p.rules.Load(), id: id, target: t, mode: m,
-		method: r.Method, http11: r.ProtoAtLeast(1, 1), start: time.Now(),
+		method: r.Method, uri: r.RequestURI, http11: r.ProtoAtLeast(1, 1), start: time.Now(),
 	}
 	x.relay.x, x.relay.ResponseWriter = x, w
 	x.expects = m != modeH2 && len(r.Header["Expect"]) > 0

@@ -13,6 +13,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/internal/password"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -21,9 +22,10 @@ type identity struct {
 	client  *client // nil where none are declared, or nobody asked
 	name    string  // of the client; "" unnamed
 	from    netip.Addr
-	grant   *access.Grant // that came as the password; nil: none did
-	worker  string        // its address unless it names itself
-	session string        // ID of the session, or session.NoneID
+	grant   *access.Grant  // that came as the password; nil: none did
+	worker  string         // its address unless it names itself
+	session string         // ID of the session, or session.NoneID
+	by      trace.Selector // of the session
 }
 
 // selectors are what a user name, or a port, says.
@@ -43,7 +45,7 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 		return nil, deny(http.StatusForbidden, "http_request_denied", "address_not_allowed",
 			"This proxy port does not serve your address.")
 	}
-	id := &identity{from: remote, worker: remote.String(), session: session.DefaultID}
+	id := &identity{from: remote, worker: remote.String(), session: session.DefaultID, by: trace.ByDefault}
 	pin := selectors{client: l.Client, session: l.Session}
 
 	named, pass, given := basicAuth(req.Header.Get("Proxy-Authorization"))
@@ -81,15 +83,15 @@ func (p *Proxy) identify(r *rules, l *config.Listen, req *http.Request) (*identi
 	}
 	switch {
 	case pin.session != "":
-		id.session = pin.session
+		id.session, id.by = pin.session, trace.ByPort
 	case sel.session != "":
-		id.session = sel.session
+		id.session, id.by = sel.session, trace.ByCredentials
 	case headerMaySelect(req, p.browsers.has(id.name, first(req.Header, "User-Agent"))):
 		if s := req.Header.Get(sessionHeader); s != "" {
 			if !session.ValidID(s) {
 				return nil, badSelector(sessionHeader + " must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -")
 			}
-			id.session = s
+			id.session, id.by = s, trace.ByHeader
 		}
 	}
 	return id, nil

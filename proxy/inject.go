@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -16,22 +17,25 @@ func (x *exchange) inject(r *http.Request) {
 		return
 	}
 	x.auditUse()
+	start := time.Now()
 	x.jar = x.load(x.key)
 	if !x.browser {
 		x.private = x.load(x.privateKey())
 		x.notePrivate()
 	}
-	if !x.site.Cookies.Inject {
-		return
-	}
-	m := session.Merge(x.cookie, session.Request{
+	x.asked = session.Request{
 		Host:   x.target.host,
 		Path:   cookiePath(r),
 		Secure: x.target.secure,
 		Whose:  x.whose,
 		Logout: x.logout,
 		Now:    time.Now(),
-	}, x.jar, x.private, x.site.policy)
+	}
+	x.spent.Store += x.asked.Now.Sub(start)
+	if !x.site.Cookies.Inject {
+		return
+	}
+	m := session.Merge(x.cookie, x.asked, x.jar, x.private, x.site.policy)
 	x.injected = m.Injected
 	if m.Dropped > 0 {
 		x.p.metrics.refused.WithLabelValues("header_size").Add(float64(m.Dropped))
@@ -61,6 +65,7 @@ func (x *exchange) load(key session.Key) *session.Jar {
 		return jar
 	case !errors.Is(err, session.ErrNotFound):
 		x.p.storeFailed("load", err)
+		x.facts |= trace.StoreFailed
 	}
 	return emptyJar
 }

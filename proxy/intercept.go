@@ -71,7 +71,7 @@ func (c *connection) sniff(conn *clientConn) {
 		c.tunnel(conn) // the client may have said all, and wait for an answer
 		return
 	case err != nil:
-		c.p.recordHandshake(c, time.Since(start), fmt.Errorf("wait for the client to speak: %w", err))
+		c.p.recordHandshake(c, time.Since(start), fmt.Errorf("%w: %w", errSilent, err))
 		conn.Close()
 		return
 	}
@@ -90,6 +90,8 @@ func (c *connection) sniff(conn *clientConn) {
 		conn.Close()
 	}
 }
+
+var errSilent = errors.New("wait for the client to speak")
 
 // declares says whether a site declares the host that the client speaks TLS to:
 // that of the CONNECT, but for an address the name in the client's hello.

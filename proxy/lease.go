@@ -67,7 +67,11 @@ func (ro route) take(ctx context.Context, id *identity, s *site, patience *upstr
 // failed; nil at the first.
 func (x *exchange) lease(before error) (ref *refusal) {
 	x.release()
-	x.leased, ref = x.rules.route(x.site).take(x, x.id, x.site, &x.patience)
+	ro := x.rules.route(x.site)
+	if ro.pool != nil {
+		defer lap(&x.spent.Lease, time.Now())
+	}
+	x.leased, ref = ro.take(x, x.id, x.site, &x.patience)
 	if x.leased == nil {
 		var f *upstream.Error
 		if ref != nil && errors.As(before, &f) && f.Reason == upstream.Auth {

@@ -79,6 +79,7 @@ func (b *readBody) Read(p []byte) (int, error) {
 // takeTurn waits for the right to log in, or for another's login of the same
 // kind, whose answer it returns.
 func (x *exchange) takeTurn(r *http.Request, l login.Login) *http.Response {
+	defer lap(&x.spent.Login, time.Now())
 	order := login.Order{Login: l, Wait: x.site.login.Wait, Fail: x.site.login.Fail, Guest: true}
 	for {
 		turn, answer, err := x.p.turns.Begin(x, order)
@@ -211,6 +212,7 @@ func (x *exchange) hold(r *http.Request) *http.Response {
 		return nil
 	}
 	defer x.p.held.Add(-1)
+	defer lap(&x.spent.Login, time.Now())
 	late := time.NewTimer(x.site.login.Wait)
 	defer late.Stop()
 	select {

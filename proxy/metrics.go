@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -47,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sessionproxy_exchange_seconds", Help: "Time from a request's head to the end of its response.", Buckets: buckets}, []string{"site"}),
 		overhead: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sessionproxy_overhead_seconds", Help: "The same, less the wait for the origin's response head.", Buckets: buckets}, []string{"site"}),
+			Name: "sessionproxy_overhead_seconds", Help: "The proxy's own part of that: without the wait for the origin's response head, and without the body's way to the client.", Buckets: buckets}, []string{"site"}),
 		injected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sessionproxy_cookies_injected_total", Help: "Cookies of sessions that requests left with."}, []string{"site"}),
 		captured: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -95,12 +96,12 @@ func (m *metrics) site(name string) *siteCounts {
 	}
 }
 
-func (m *metrics) exchange(s *site, mo mode, outcome string, took, overhead time.Duration) {
+func (m *metrics) exchange(s *site, mo mode, outcome trace.Outcome, took, overhead time.Duration) {
 	c := m.none
 	if s != nil {
 		c = s.counts
 	}
-	m.exchanges.WithLabelValues(c.name, string(mo), outcome).Inc()
+	m.exchanges.WithLabelValues(c.name, string(mo), string(outcome)).Inc()
 	if mo != modeTunnel {
 		c.seconds.Observe(took.Seconds())
 		c.overhead.Observe(overhead.Seconds())

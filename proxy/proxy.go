@@ -24,6 +24,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/proxy/http1"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -89,6 +90,7 @@ type Proxy struct {
 	prefetches sync.WaitGroup
 	workers    workers
 	audited    *memory // what it has a line of
+	traced     *trace.Log
 	ids        ids
 	conns      *tracked    // hijacked connections
 	own        own         // addresses that nobody reaches through us
@@ -131,6 +133,7 @@ func New(o Options) (*Proxy, error) {
 		seen:       sightings.New(o.Widgets, o.Log),
 		workers:    workers{all: map[workerName]*worker{}},
 		audited:    newMemory(),
+		traced:     trace.New(o.Store),
 		ids:        newIDs(),
 		conns:      newTracked(),
 		decrypted:  make(chan net.Conn),

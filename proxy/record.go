@@ -15,25 +15,26 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // record writes the exchange's one line, and counts it.
 func (x *exchange) record() {
-	took := time.Since(x.start)
+	end := time.Now()
+	took := end.Sub(x.start)
 	level, outcome := slog.LevelInfo, x.outcome()
-	if outcome == "failed" || outcome == "broken" {
+	if outcome == trace.Failed || outcome == trace.Broken {
 		level = slog.LevelWarn
 	}
-	overhead := took
-	if !x.got.IsZero() {
-		overhead = took - x.got.Sub(x.sent) // the origin's part, up to its head
+	if !x.handed.IsZero() {
+		x.spent.Body = end.Sub(x.handed)
 	}
 	site := ""
 	if x.site != nil {
 		site = x.site.Name
 	}
-	x.p.metrics.exchange(x.site, x.mode, outcome, took, overhead)
+	x.p.metrics.exchange(x.site, x.mode, outcome, took, took-x.spent.Upstream-x.spent.Body)
 	x.p.workers.seen(x.id, x.site)
 	if x.ref != nil {
 		x.p.auditRefusal(x.id, x.id.from.String(), x.target.host, x.exchangeID(), x.ref)
@@ -41,6 +42,7 @@ func (x *exchange) record() {
 	if x.ignored {
 		x.p.auditRefusal(x.id, x.id.from.String(), x.target.host, x.exchangeID(), selectorIgnored)
 	}
+	x.leaveTrace(outcome, took)
 	if !x.p.log.Enabled(x, level) {
 		return
 	}
@@ -59,7 +61,7 @@ func (x *exchange) record() {
 		slog.String("host", x.target.host),
 		slog.String("port", x.target.port),
 		slog.Int("status", x.status),
-		slog.String("outcome", outcome),
+		slog.String("outcome", string(outcome)),
 		slog.Int64("bytes", x.relay.sent),
 		slog.Int("injected", x.injected),
 		slog.Int("captured", x.captured),
@@ -92,37 +94,36 @@ func (x *exchange) record() {
 }
 
 // outcome is the metric's label: few values, none from a client.
-func (x *exchange) outcome() string {
+func (x *exchange) outcome() trace.Outcome {
 	switch {
 	case x.ref != nil && x.ref.status == statusClientGone, x.relay.gone != nil, x.relay.broken != nil && x.Err() != nil:
-		return "client_gone"
-	case x.ref != nil && x.ref.failed():
-		return "failed"
+		return trace.ClientGone
 	case x.ref != nil:
-		return "refused"
+		return x.ref.outcome()
 	case x.relay.broken != nil:
-		return "broken"
+		return trace.Broken
 	}
-	return "ok"
+	return trace.OK
 }
 
 // recordTunnel is the record of a blind tunnel.
 func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err error) {
 	took := time.Since(start)
-	outcome, level := "ok", slog.LevelInfo
+	outcome, level := trace.OK, slog.LevelInfo
 	if err != nil {
-		outcome, level = "broken", slog.LevelWarn
+		outcome, level = trace.Broken, slog.LevelWarn
 	}
 	p.metrics.exchange(nil, modeTunnel, outcome, took, 0)
+	c.leaveTrace(trace.Record{Start: start, Opened: c.opened, Outcome: outcome, Bytes: down, Sent: up, Spent: trace.Spent{Total: took}, Err: err})
 	attrs := []slog.Attr{
-		slog.String("id", p.ids.next()),
+		slog.String("id", c.exchangeID()),
 		slog.String("client", c.id.name),
 		slog.String("worker", c.id.worker),
 		slog.String("mode", string(modeTunnel)),
 		slog.String("method", http.MethodConnect),
 		slog.String("host", c.target.host),
 		slog.String("port", c.target.port),
-		slog.String("outcome", outcome),
+		slog.String("outcome", string(outcome)),
 		slog.Int64("sent", up),
 		slog.Int64("bytes", down),
 		slog.Duration("took", took),
@@ -139,9 +140,9 @@ func (p *Proxy) recordTunnel(c *connection, start time.Time, up, down int64, err
 // recordRefusal is the record of a request that was refused at the door: the
 // port's, or a tunnel's.
 func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *refusal) {
-	outcome, level, m, host, port := "refused", slog.LevelInfo, modePlain, r.URL.Hostname(), r.URL.Port()
-	if ref.failed() {
-		outcome, level = "failed", slog.LevelWarn
+	outcome, level, m, host, port := ref.outcome(), slog.LevelInfo, modePlain, r.URL.Hostname(), r.URL.Port()
+	if outcome == trace.Failed {
+		level = slog.LevelWarn
 	}
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 		m, who, host, port = modeH1, c.id, c.target.host, c.target.port
@@ -154,6 +155,7 @@ func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *re
 	}
 	p.metrics.exchange(nil, m, outcome, 0, 0)
 	p.auditRefusal(who, remoteIP(r).String(), host, id, ref)
+	p.traceRefusal(r, ref, trace.Record{ID: id, Client: client, Worker: worker, Mode: string(m), Host: host, Port: port, Outcome: outcome})
 	attrs := []slog.Attr{
 		slog.String("id", id),
 		slog.String("client", client),
@@ -163,7 +165,7 @@ func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *re
 		slog.String("host", host),
 		slog.String("port", port),
 		slog.Int("status", ref.status),
-		slog.String("outcome", outcome),
+		slog.String("outcome", string(outcome)),
 		slog.String("refused", ref.code),
 	}
 	if ref.cause != nil {
@@ -174,16 +176,21 @@ func (p *Proxy) recordRefusal(r *http.Request, who *identity, id string, ref *re
 
 // recordHandshake is the record of a client that broke off TLS with us.
 func (p *Proxy) recordHandshake(c *connection, took time.Duration, err error) {
-	p.metrics.exchange(nil, modeTunnel, "client_tls", took, 0)
+	p.metrics.exchange(nil, modeTunnel, trace.ClientTLS, took, 0)
+	facts := trace.Distrust
+	if errors.Is(err, errSilent) {
+		facts = trace.Silent
+	}
+	c.leaveTrace(trace.Record{Start: time.Now().Add(-took), Outcome: trace.ClientTLS, Spent: trace.Spent{Total: took}, Facts: facts, Err: err})
 	p.log.LogAttrs(context.Background(), slog.LevelInfo, "exchange",
-		slog.String("id", p.ids.next()),
+		slog.String("id", c.exchangeID()),
 		slog.String("client", c.id.name),
 		slog.String("worker", c.id.worker),
 		slog.String("mode", string(modeTunnel)),
 		slog.String("method", http.MethodConnect),
 		slog.String("host", c.target.host),
 		slog.String("port", c.target.port),
-		slog.String("outcome", "client_tls"),
+		slog.String("outcome", string(trace.ClientTLS)),
 		slog.Duration("took", took),
 		slog.Any("err", err))
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 )
 
 // refusal is an answer of the proxy's own that ends an exchange. The client
@@ -38,6 +40,14 @@ func deny(status int, kind, code, public string) *refusal {
 
 // failed says whether something broke, where the others are decisions.
 func (f *refusal) failed() bool { return f.cause != nil && f.status != http.StatusForbidden }
+
+// outcome is that of an exchange which ends so.
+func (f *refusal) outcome() trace.Outcome {
+	if f.failed() {
+		return trace.Failed
+	}
+	return trace.Refused
+}
 
 // response is the refusal as the engine passes it on. r decides its form: HTML
 // for a person, JSON for a program that asks for it, else text.

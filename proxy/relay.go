@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"net/textproto"
 	"sync"
+	"time"
+
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 )
 
 // relay passes a response on to the client: each part as soon as it is there,
@@ -198,6 +201,8 @@ func (w *relay) switchProtocols() error {
 	if w.x.inUse() && w.x.load(w.x.key).Floor() > w.x.jar.Version() || !w.x.p.holds(w.x.id) {
 		return errRevoked // since the request left: nobody else would close this
 	}
+	w.x.leaveTrace(trace.Open, time.Since(w.x.start))
+	w.x.opened = true
 	_, w.sent, err = pipe(client, server, w.x.p.timeouts.Tunnel)
 	w.x.err = err
 	return err

@@ -44,6 +44,7 @@ func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respon
 	}
 	stripHopByHop(resp.Header)
 	resp.Body = x.relay.body(resp)
+	x.handed = time.Now()
 	return resp, nil
 }
 
@@ -65,6 +66,7 @@ func (x *exchange) tries(r *http.Request, cookies func(*http.Request)) (resp *ht
 			return resp, ref
 		}
 		failed, x.err = ref.cause, nil
+		x.moved++
 	}
 }
 
@@ -72,6 +74,7 @@ func (x *exchange) tries(r *http.Request, cookies func(*http.Request)) (resp *ht
 // lease.
 func (x *exchange) try(r *http.Request) (resp *http.Response, moved bool, ref *refusal) {
 	resp, err := x.send(r)
+	x.spent.Upstream += time.Since(x.sent)
 	if err == nil && !x.possible(resp) {
 		resp.Body.Close()
 		err = errStatus
@@ -79,7 +82,6 @@ func (x *exchange) try(r *http.Request) (resp *http.Response, moved bool, ref *r
 	if err != nil {
 		return nil, x.moves(err), x.failure(err)
 	}
-	x.got = time.Now()
 	if ref := x.answered(resp.StatusCode); ref != nil {
 		resp.Body.Close()
 		return nil, false, ref

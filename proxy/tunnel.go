@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 )
 
 // clientConn is a client's connection after its CONNECT. It replays what was
@@ -99,6 +101,7 @@ func (c *connection) dial() bool {
 	start := time.Now()
 	origin, lease, ref := c.p.open(context.Background(), rules, c.id, rules.site(c.target.host, c.target.port), c.target)
 	if ref != nil {
+		c.ref = ref
 		c.p.recordTunnel(c, start, 0, 0, ref.cause)
 		return false
 	}
@@ -120,6 +123,8 @@ func (c *connection) tunnel(conn net.Conn) {
 	if !c.p.holds(c.id) { // since it was asked for: nobody else would close this
 		return
 	}
+	c.leaveTrace(trace.Record{Start: start, Outcome: trace.Open})
+	c.opened = true
 	up, down, err := pipe(conn, c.origin, c.p.timeouts.Tunnel)
 	c.p.recordTunnel(c, start, up, down, err)
 }

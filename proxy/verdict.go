@@ -35,6 +35,7 @@ func (x *exchange) judge(r *http.Request, resp *http.Response) login.Judgment {
 		resp.Body = &watched{ReadCloser: resp.Body, encoding: first(resp.Header, "Content-Encoding"), limit: login.MaxPage, length: resp.ContentLength, look: func(raw []byte, encoding string) {
 			reply.Page = login.Unpack(encoding, raw)
 			if j, _ := x.site.login.Judge(reply); j.Verdict != login.Unknown {
+				x.judged = j
 				x.note(j)
 			}
 		}}
@@ -167,6 +168,7 @@ const stillness = 250 * time.Millisecond
 
 // await waits for a recipe, and says whether it is worth another try.
 func (x *exchange) await(run *recipeRun) bool {
+	defer lap(&x.spent.Login, time.Now())
 	late := time.NewTimer(x.site.login.Wait)
 	defer late.Stop()
 	select {

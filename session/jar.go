@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unsafe"
 )
 
 // Jar is one state of a session's cookies. It never changes, so any number of
@@ -23,6 +24,7 @@ type Jar struct {
 	// What Merge needs, made once per state.
 	sent  []sent           // of each cookie
 	first map[string]int32 // name → its first cookie
+	size  int              // see Size
 }
 
 // sent is what Merge reads of a cookie: a third of its bytes, since every request
@@ -86,6 +88,19 @@ func (j *Jar) Renewed() int64 {
 // left with a lower version is neither captured nor are its shared cookies
 // delivered.
 func (j *Jar) Floor() int64 { return j.floor }
+
+// Size is about how many bytes of memory the jar takes: for whoever keeps one that
+// has been replaced. A nil jar takes none.
+func (j *Jar) Size() int {
+	if j == nil {
+		return 0
+	}
+	return j.size
+}
+
+// cookieSize is what a cookie takes beside its texts: itself, what is sent of
+// it, and its part of the index.
+const cookieSize = int(unsafe.Sizeof(Cookie{})+unsafe.Sizeof(sent{})) + 48
 
 // Created is when the jar, being empty, got its first cookie: the start of the
 // session. Zero for an empty jar.
@@ -154,6 +169,7 @@ func (j *Jar) nextVersion(clock int64) int64 { return max(j.version+1, clock) }
 func (j *Jar) prepare() {
 	j.sent = make([]sent, len(j.cookies))
 	j.first = make(map[string]int32, len(j.cookies))
+	j.size = len(j.marks) * int(unsafe.Sizeof(Mark{}))
 	for i := len(j.cookies) - 1; i >= 0; i-- {
 		c := &j.cookies[i]
 		s := &j.sent[i]
@@ -171,6 +187,7 @@ func (j *Jar) prepare() {
 		if !c.Expires.IsZero() {
 			s.expires = c.Expires.UnixMicro()
 		}
+		j.size += cookieSize + len(s.text) + len(s.domain) + len(s.path)
 		if n, ok := j.first[c.Name]; ok {
 			s.next = n
 		}

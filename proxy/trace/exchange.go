@@ -22,29 +22,29 @@ type Exchange struct {
 	Port   string `json:"port"`
 	Path   string `json:"path"` // without the query; "" of a tunnel
 
-	Status    int    `json:"status"`     // of the answer; 0: there was none
-	Outcome   string `json:"outcome"`    // ok, open (a tunnel or WebSocket under way), refused, failed, broken, client_gone, client_tls
-	Bytes     int64  `json:"bytes"`      // of the body, or of the tunnel, to the client
-	SentBytes int64  `json:"sent_bytes"` // of a tunnel, from the client
+	Status    int     `json:"status"`     // of the answer; 0: there was none
+	Outcome   Outcome `json:"outcome"`    // ok, open (a tunnel or WebSocket under way), refused, failed, broken, client_gone, client_tls
+	Bytes     int64   `json:"bytes"`      // of the body, or of the tunnel, to the client
+	SentBytes int64   `json:"sent_bytes"` // of a tunnel, from the client
 
-	Whose      string      `json:"whose"`       // whose request it was: own, cross navigation, cross; "" where it took part in no session
-	Cookies    []Cookie    `json:"cookies"`     // that it left with, or might have
-	SetCookies []SetCookie `json:"set_cookies"` // of its reply, in order
+	Whose      string          `json:"whose"`       // whose request it was: own, cross navigation, cross; "" where it took part in no session
+	Cookies    []RequestCookie `json:"cookies"`     // that it left with, or might have
+	SetCookies []ReplyCookie   `json:"set_cookies"` // of its reply, in order
 
 	Verdict string `json:"verdict"` // what the reply showed of the session: in, out; "" nothing
 	Rule    string `json:"rule"`    // the key of the configuration that spoke, such as logged_out.redirect
 
-	Lease   *Lease    `json:"lease"` // null: it left directly, or not at all
-	Captcha []Captcha `json:"captcha"`
-	Times   Times     `json:"milliseconds"`
+	Lease   *Exit  `json:"lease,omitempty"` // absent: it left directly, or not at all
+	Captcha []Fill `json:"captcha"`
+	Times   Times  `json:"milliseconds"`
 
-	Refused *Refusal `json:"refused"` // the proxy's own answer; null: it gave none
-	Error   string   `json:"error"`   // the cause, as in the log
-	Why     []string `json:"why"`     // sentences on what is not as a reader may expect
+	Refused *Refusal `json:"refused,omitempty"` // the proxy's own answer; absent: it gave none
+	Error   string   `json:"error"`             // the cause, as in the log
+	Why     []string `json:"why"`               // sentences on what is not as a reader may expect
 }
 
-// Cookie is a cookie that a request left with, or why it did not.
-type Cookie struct {
+// RequestCookie is a cookie that a request left with, or why it did not.
+type RequestCookie struct {
 	Name   string `json:"name"`
 	From   string `json:"from"`             // session, worker (the private jar), client
 	Domain string `json:"domain,omitempty"` // with a leading dot where subdomains get it, too; not of a client's
@@ -57,22 +57,22 @@ type Cookie struct {
 	Replaced time.Time `json:"replaced,omitzero"` // when the session got another value, if it has since
 }
 
-// SetCookie is one Set-Cookie line of a reply.
-type SetCookie struct {
+// ReplyCookie is one Set-Cookie line of a reply.
+type ReplyCookie struct {
 	Name     string `json:"name"`
 	Captured bool   `json:"captured"` // the session, or the worker's private jar, has it now
 	Why      string `json:"why"`      // the rule that decided
 }
 
-// Lease is the exit that a request left by.
-type Lease struct {
+// Exit is the upstream that a request left by.
+type Exit struct {
 	Pool     string `json:"pool"`
 	Upstream string `json:"upstream"` // without credentials
 	Moves    int    `json:"moves"`    // to another upstream, since one failed
 }
 
-// Captcha is a field of a form that needed a token.
-type Captcha struct {
+// Fill is a field of a form that needed a token.
+type Fill struct {
 	Type         string  `json:"type"`
 	Source       string  `json:"source"`  // pool, solved, static, test; "" none
 	Outcome      string  `json:"outcome"` // filled, or why not

@@ -29,6 +29,9 @@ const ended = math.MinInt64
 // Exit is the upstream to leave by.
 func (l *Lease) Exit() *Exit { return l.exit }
 
+// Pool is the name of the pool that it is of.
+func (l *Lease) Pool() string { return l.pool.Name() }
+
 // Done ends one use of the lease.
 func (l *Lease) Done() {
 	l.used.Store(int64(now()))
