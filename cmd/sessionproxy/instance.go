@@ -208,7 +208,7 @@ func (i *instance) serve(ctx context.Context) error {
 	api := admin.Server(admin.New(admin.Options{
 		Token: i.token, Addr: i.admin.Addr().String(), Hosts: i.adminNames, Store: i.store, Tokens: i.tokens,
 		CA: i.authority.PEM(), Proxy: i.entry, Listeners: i.adminListeners(), Version: versionString(), Log: i.log,
-		Access: i.access, Audit: i.audit, Events: i.events, Metrics: i.registry, Workers: i.workers, Config: i.loadedConfig,
+		Access: i.access, Audit: i.audit, Events: i.events, Trace: i.proxy.Trace(), Metrics: i.registry, Workers: i.workers, Config: i.loadedConfig,
 		Sites:   func() []config.Site { return i.current.Load().Sites },
 		Clients: func() []config.Client { return i.current.Load().Clients }, Upstreams: i.proxy.Upstreams(),
 		Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,

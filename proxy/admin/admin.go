@@ -21,6 +21,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -40,6 +41,7 @@ type Options struct {
 	Audit     *audit.Log
 	Events    *Events
 	Metrics   prometheus.Registerer
+	Trace     *trace.Log
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
@@ -87,6 +89,7 @@ func New(o Options) http.Handler {
 		audit:     o.Audit,
 		events:    o.Events,
 		refusals:  newRefusals(o.Metrics),
+		trace:     o.Trace,
 		workers:   o.Workers,
 		config:    o.Config,
 		sites:     o.Sites,
@@ -135,6 +138,8 @@ func (s *server) routes() []route {
 		{http.MethodPost, "/api/v1/captcha/{site}/tokens", s.pushToken},
 		{http.MethodDelete, "/api/v1/captcha/{site}/tokens", s.flushTokens},
 		{http.MethodPost, "/api/v1/captcha/{site}/warm", s.warmTokens},
+		{http.MethodGet, "/api/v1/exchanges", s.listExchanges},
+		{http.MethodGet, "/api/v1/exchanges/{id}", s.showExchange},
 		{http.MethodGet, "/api/v1/explain", s.explainURL},
 		{http.MethodGet, "/api/v1/openapi.json", s.showOpenAPI},
 		{http.MethodGet, "/api/v1/proxy", s.showProxy},
@@ -153,6 +158,7 @@ func (s *server) routes() []route {
 		{http.MethodPost, "/api/v1/upstreams/{pool}/release", s.releaseLeases},
 		{http.MethodDelete, "/api/v1/upstreams/{pool}/{upstream}", s.removeUpstream},
 		{http.MethodPost, "/api/v1/upstreams/{pool}/{upstream}/check", s.checkUpstream},
+		{http.MethodGet, "/api/v1/trace", s.streamExchanges},
 		{http.MethodGet, "/api/v1/version", s.showVersion},
 		{http.MethodGet, "/api/v1/workers", s.listWorkers},
 	}
@@ -184,6 +190,7 @@ type server struct {
 	audit     *audit.Log
 	events    *Events
 	refusals  *prometheus.CounterVec
+	trace     *trace.Log
 	workers   func() []Worker
 	config    func() Config
 	strangers strangers

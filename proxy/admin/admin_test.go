@@ -15,6 +15,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -42,6 +43,7 @@ func testOptions(t *testing.T) Options {
 		Access:  authority,
 		Events:  events(t, authority),
 		Metrics: prometheus.NewRegistry(),
+		Trace:   trace.New(listing{}),
 		Workers: func() []Worker { return nil },
 		Config:  func() Config { return Config{Loaded: time.Now()} },
 		EachUse: func(func(session.Key, time.Time, string, string)) {},

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -93,6 +94,42 @@ func (c Client) base() (string, error) {
 func (c Client) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Limit, callTime))
 	defer cancel()
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+}
+
+// Follow gives each the events of a stream, until ctx ends, the other side ends
+// it, or each returns an error. It returns nil for the first two.
+func (c Client) Follow(ctx context.Context, path string, each func(event string, data []byte) error) error {
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	event := ""
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil { // io.EOF: none of the server's events lacks its end
+			return nil //nolint:nilerr // the stream has ended, however
+		}
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+			event = string(name)
+		} else if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+			if err := each(event, data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send returns a success. Its body is the caller's to close.
+func (c Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -127,16 +164,16 @@ func (c Client) Do(ctx context.Context, method, path string, body any) ([]byte, 
 		}
 		return nil, err
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, err
-	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return nil, err
+		}
 		p := &Problem{}
 		_ = json.Unmarshal(answer, p) // what is none has no code
 		p.Status = resp.StatusCode
 		return nil, p
 	}
-	return answer, nil
+	return resp, nil
 }

@@ -102,50 +102,16 @@ func (e *Events) Close() {
 	<-e.done
 }
 
-// beat is how often a silent stream shows that it lives. Its listener's proof is
-// looked at again then, and before an event where that was longer ago than fresh.
-const (
-	beat  = 15 * time.Second
-	fresh = time.Second
-)
-
 // stream is GET /api/v1/events: server-sent events, each one line of an audit
 // log, from now on.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	lines, stop := s.events.listen()
 	defer stop()
 	if lines == nil {
-		problem{http.StatusServiceUnavailable, "too_many_listeners", "As many listen to this proxy's events as can. Ask another proxy."}.write(w)
+		tooManyListeners.write(w)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.WriteHeader(http.StatusOK)
-	answer := http.NewResponseController(w)
-	send := func(text string) bool {
-		_ = answer.SetWriteDeadline(time.Now().Add(beat)) // only of the tests' recorder it is an error
-		_, err := w.Write([]byte(text))
-		return err == nil && answer.Flush() == nil
-	}
-	looked := time.Now()
-	mayHear := func(within time.Duration) bool {
-		if time.Since(looked) < within {
-			return true
-		}
-		looked = time.Now()
-		who, _, err := s.authenticate(r)
-		return err == nil && who.Name != ""
-	}
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	ok := send(": events of all proxies, from now on\n\n")
-	for ok {
-		select {
-		case <-r.Context().Done():
-			return
-		case line := <-lines:
-			ok = mayHear(fresh) && send("event: audit\ndata: "+line+"\n\n")
-		case <-tick.C:
-			ok = mayHear(0) && send(": still here\n\n")
-		}
-	}
+	follow(s, w, r, "events of all proxies, from now on", lines, func(line string) string {
+		return "event: audit\ndata: " + line + "\n\n"
+	})
 }

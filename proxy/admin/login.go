@@ -20,8 +20,8 @@ import (
 type Login struct {
 	Name     string `json:"name"`
 	Password string `json:"password"` // of the name "token" the admin token, for browsers
-	Device   string `json:"device"`  // what the list of devices calls it; "": its User-Agent
-	Browser  bool   `json:"browser"` // answer with a cookie in place of tokens
+	Device   string `json:"device"`   // what the list of devices calls it; "": its User-Agent
+	Browser  bool   `json:"browser"`  // answer with a cookie in place of tokens
 }
 
 // Refresh is the body of POST /api/v1/refresh.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
 )
 
@@ -51,6 +52,8 @@ var operations = map[string]operation{
 	"POST /api/v1/captcha/{site}/tokens":                    {summary: "Put in a captcha token that was solved elsewhere.", body: PushToken{}, answer: TokensChanged{}},
 	"DELETE /api/v1/captcha/{site}/tokens":                  {summary: "Forget the captcha tokens that are ready for a sitekey.", query: []string{"sitekey", "action"}, answer: TokensChanged{}},
 	"POST /api/v1/captcha/{site}/warm":                      {summary: "Begin to solve captcha tokens. Each is paid for.", body: WarmTokens{}, answer: TokensChanged{}},
+	"GET /api/v1/exchanges":                                 {summary: "The last exchanges of this proxy that fit, the latest first: host is a glob, limit at most 1000.", query: []string{"client", "worker", "site", "session", "outcome", "host", "limit"}, answer: Exchanges{}},
+	"GET /api/v1/exchanges/{id}":                            {summary: "An exchange of this proxy, by what X-Exchange-Id or the log calls it.", answer: trace.Exchange{}},
 	"GET /api/v1/explain":                                   {summary: "Which cookies a request for a URL would carry, and why not the others.", query: []string{"url!", "session", "client"}, answer: Explanation{}},
 	"GET /api/v1/openapi.json":                              {summary: "This document.", answer: anything{}},
 	"GET /api/v1/proxy":                                     {summary: "The proxy's ports, its clients' names, and the CA's fingerprint.", answer: Proxy{}},
@@ -69,6 +72,7 @@ var operations = map[string]operation{
 	"POST /api/v1/upstreams/{pool}/release":                 {summary: "End leases of a pool: their owners ask for others.", body: ReleaseLeases{}, answer: Released{}},
 	"DELETE /api/v1/upstreams/{pool}/{upstream}":            {summary: "Remove an upstream. Requests under way finish.", answer: Upstream{}},
 	"POST /api/v1/upstreams/{pool}/{upstream}/check":        {summary: "Ask for the pool's check URL through an upstream.", answer: Checked{}},
+	"GET /api/v1/trace":                                     {summary: "This proxy's exchanges that fit, as they come: server-sent events of the type exchange, after the last ones that fit, or after Last-Event-ID; of the type lost where the reader was too slow.", query: []string{"client", "worker", "site", "session", "outcome", "host", "last"}, answer: stream{}},
 	"GET /api/v1/version":                                   {summary: "The version of the proxy.", answer: versionAnswer{}},
 	"GET /api/v1/workers":                                   {summary: "The workers that this proxy has seen last.", answer: Workers{}},
 }
@@ -86,7 +90,7 @@ type (
 // types that they take and answer with.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
-	d := document{schemas: map[string]any{}}
+	d := document{map[string]any{}, map[string]reflect.Type{}}
 	paths := map[string]map[string]any{}
 	seen := map[string]bool{}
 	for _, rt := range newRoad(t).routes {
@@ -138,8 +142,18 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// document gathers the schemas of types.
-type document struct{ schemas map[string]any }
+func outcomes() (all []string) {
+	for _, o := range trace.Outcomes {
+		all = append(all, string(o))
+	}
+	return all
+}
+
+// document gathers the schemas of types, by their names.
+type document struct {
+	schemas map[string]any
+	types   map[string]reflect.Type
+}
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
@@ -197,6 +211,7 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[SameSite]():      sameSites[:],
 	reflect.TypeFor[SessionState]():  {string(Live), string(Empty), string(Revoked)},
 	reflect.TypeFor[Result]():        {string(Set), string(Unchanged), string(Refused)},
+	reflect.TypeFor[trace.Outcome](): outcomes(),
 }
 
 // schema describes a type as encoding/json writes it.
@@ -216,7 +231,7 @@ func (d document) schema(t reflect.Type) map[string]any {
 		return text
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return map[string]any{"type": "integer"}
 	case reflect.Float64:
 		return map[string]any{"type": "number"}
@@ -228,8 +243,10 @@ func (d document) schema(t reflect.Type) map[string]any {
 		}
 		return map[string]any{"type": "array", "items": d.schema(t.Elem())}
 	case reflect.Struct:
-		if _, known := d.schemas[t.Name()]; !known {
-			d.schemas[t.Name()] = nil // it may hold itself
+		if of, known := d.types[t.Name()]; known && of != t {
+			panic(of.String() + " and " + t.String() + " can't both be the schema " + t.Name())
+		} else if !known {
+			d.types[t.Name()] = t // before its fields: it may hold itself
 			properties, required := map[string]any{}, []string{}
 			d.fields(t, properties, &required)
 			slices.Sort(required)
@@ -324,6 +341,10 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 			if _, ok := v.(bool); !ok {
 				t.Errorf("%s is %T, want a boolean", at, v)
 			}
+		case "number":
+			if _, ok := v.(float64); !ok {
+				t.Errorf("%s is %T, want a number", at, v)
+			}
 		case "integer":
 			if n, ok := v.(float64); !ok || n != float64(int64(n)) {
 				t.Errorf("%s is %v, want a whole number", at, v)
@@ -337,6 +358,7 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 	in := g.login(t, "ana", anaPassword)
 	leases, pool, _ := leasing(t, 1, "http://10.0.0.1:3128", "http://127.0.0.1:1")
 	holding(t, pool, upstream.Worker("crawler", "w1"))
+	g.trace.Add(aRecord(t))
 	tried := map[string]bool{}
 	for _, c := range []struct{ method, path, pattern, body string }{
 		{"POST", "/api/v1/login", "", `{"name": "ana", "password": "` + anaPassword + `"}`},
@@ -351,6 +373,8 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"GET", "/api/v1/captcha/shop", "/api/v1/captcha/{site}", ""},
 		{"DELETE", "/api/v1/captcha/shop/tokens", "/api/v1/captcha/{site}/tokens", ""},
 		{"POST", "/api/v1/captcha/shop/warm", "/api/v1/captcha/{site}/warm", `{"tokens": 1}`},
+		{"GET", "/api/v1/exchanges", "", ""},
+		{"GET", "/api/v1/exchanges/a-1", "/api/v1/exchanges/{id}", ""},
 		{"GET", "/api/v1/explain?url=https://shop.test/&session=qa1", "/api/v1/explain", ""},
 		{"GET", "/api/v1/openapi.json", "", ""},
 		{"GET", "/api/v1/proxy", "", ""},

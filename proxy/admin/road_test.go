@@ -18,6 +18,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/embedded"
 )
@@ -30,6 +31,7 @@ type road struct {
 	http.Handler
 	store  session.Store
 	log    bytes.Buffer
+	trace  *trace.Log
 	routes []route
 }
 
@@ -63,7 +65,7 @@ func newRoad(t *testing.T, change ...func(*Options)) *road {
 		}
 	})
 	o := testOptions(t)
-	o.Store, o.Log = store, log
+	o.Store, o.Log, o.Trace = store, log, p.Trace()
 	o.Sites, o.Revoke, o.EachUse, o.Locate, o.Explain = func() []config.Site { return c.Sites }, p.Revoke, p.EachUse, p.Locate, p.Explain
 	o.LogIn, o.LoginStatus, o.ExplainLogin = p.LogIn, p.LoginStatus, p.ExplainLogin
 	o.Tokens = captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: captcha.Service{Solver: atOnce{}, Threads: 1}})
@@ -71,7 +73,7 @@ func newRoad(t *testing.T, change ...func(*Options)) *road {
 	for _, f := range change {
 		f(&o)
 	}
-	r.Handler = New(o)
+	r.Handler, r.trace = New(o), o.Trace
 	r.routes = r.Handler.(*server).routes()
 	return r
 }
