@@ -60,11 +60,7 @@ func showExplanation(w io.Writer, e admin.Explanation) error {
 	}
 	rows := [][]string{{"COOKIE", "SENT", "WHY"}}
 	for _, v := range e.Cookies {
-		sent := "no"
-		if v.Sent {
-			sent = "yes"
-		}
-		rows = append(rows, []string{cookieName(v.Name), sent, printable(v.Reason)})
+		rows = append(rows, []string{cookieName(v.Name), yesNo(v.Sent), printable(v.Reason)})
 	}
 	return table(w, rows)
 }

@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
 	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
 		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
-		captchaCommand(lookupEnv), explainCommand(lookupEnv), upstreamsCommand(lookupEnv), storeCommand(lookupEnv),
+		captchaCommand(lookupEnv), explainCommand(lookupEnv), upstreamsCommand(lookupEnv), storeCommand(lookupEnv), traceCommand(lookupEnv),
 		accessCommand(lookupEnv), operatorsCommand(lookupEnv), versionCommand())
 	for _, c := range root.Commands() {
 		checkArgs(c)
