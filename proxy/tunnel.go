@@ -146,14 +146,16 @@ func pipe(client, server io.ReadWriteCloser, idle time.Duration) (up, down int64
 	one := func(dst, src io.ReadWriteCloser, n *int64) {
 		var failed error
 		if *n, failed = copyAlive(dst, src, alive); failed == nil {
-			failed = closeWrite(dst)
+			if closeWrite(dst) != nil { // all has been written, and nobody is left to tell
+				end(nil)
+			}
+			return
 		}
 		// Closed by ourselves: revoked, or shut down.
-		if failed != nil && (errors.Is(failed, net.ErrClosed) || errors.Is(failed, os.ErrClosed)) {
-			end(nil)
-		} else if failed != nil {
-			end(failed)
+		if errors.Is(failed, net.ErrClosed) || errors.Is(failed, os.ErrClosed) {
+			failed = nil
 		}
+		end(failed)
 	}
 	wg.Go(func() { one(server, client, &up) })
 	wg.Go(func() { one(client, server, &down) })

@@ -231,6 +231,25 @@ func TestAServersHalfCloseLeavesTheClientsHalfOpen(t *testing.T) {
 }
 
 // A side that dies takes the other with it.
+// A client that closes as it may, as TLS clients do, while the server still says
+// goodbye has broken nothing.
+func TestAGoodbyeThatNobodyHearsBreaksNoTunnel(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{})
+	addr := world.Serve(t, func(c *world.Conn) {
+		c.Want("NICK ana\r\n")
+		c.WantEnd()
+		<-closed
+		c.Send("goodbye")
+	})
+	w := world.New(t, world.Options{})
+	c := w.Connect(t, addr)
+	c.Send("NICK ana\r\n")
+	c.Close()
+	close(closed)
+	w.WantRecord(t, "exchange", "mode", "tunnel", "outcome", "ok", "bytes", 7)
+}
+
 func TestATunnelEndsWithEitherSide(t *testing.T) {
 	t.Parallel()
 	ended := make(chan bool, 1)
