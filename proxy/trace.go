@@ -42,7 +42,7 @@ func (x *exchange) leaveTrace(outcome trace.Outcome, took time.Duration) {
 		fact trace.Facts
 	}{
 		{x.ignored, trace.Ignored}, {x.site != nil && !x.site.Cookies.Inject, trace.NoInjection}, {x.logout, trace.Logout},
-		{x.renewed > 0, trace.Renewed}, {x.confirmed > 0, trace.Confirmed}, {x.relogged, trace.Relogged},
+		{x.renewed > 0, trace.Renewed},
 		{x.shared, trace.Shared}, {x.overtaken, trace.Overtaken}, {x.logsIn, trace.LoginRequest},
 	} {
 		if f.is {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/unpack"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -122,6 +123,7 @@ func (x *exchange) retries(r *http.Request, j login.Judgment) bool {
 	if recipe && retry && !x.p.recipes.underWay(x.key) {
 		switch again, still := x.confirm(); {
 		case again:
+			x.facts |= trace.Confirmed
 			return true
 		case !still:
 			return false
@@ -132,6 +134,7 @@ func (x *exchange) retries(r *http.Request, j login.Judgment) bool {
 		return false
 	}
 	x.relogged = true
+	x.facts |= trace.Relogged
 	run := x.p.recipes.start(x.p, x.site, x.key, x.jar.Version(), false)
 	return retry && x.await(run)
 }
@@ -152,6 +155,7 @@ func (x *exchange) confirm() (again, still bool) {
 		return false, x.renewed <= maxRenewed
 	}
 	if x.confirmed++; x.confirmed == login.Confirmations {
+		defer lap(&x.spent.Login, time.Now())
 		late := time.NewTimer(stillness)
 		defer late.Stop()
 		select {
