@@ -164,7 +164,7 @@ func TestTenWhys(t *testing.T) {
 		{"Why is there no exit?", func(t *testing.T) {
 			w.as(t, "crawler", "w4", "GET", "https://exit.test/")
 			w.as(t, "crawler", "w4", "GET", "https://exit.test/")
-		}, []string{"trace", "--worker", "w4"}, ` 503 .*\n  lease_exhausted: No upstream of the pool eu came free in time: those that are free rest after failures\.\n`, "lease_exhausted: No upstream of the pool eu came free in time: those that are free rest after failures."},
+		}, []string{"trace", "--worker", "w4"}, ` 503 .*\n  lease_exhausted: No upstream of the pool eu came free in time: those that are free rest after failures\. Try again in \d+ s\.\n`, "lease_exhausted: No upstream of the pool eu came free in time: those that are free rest after failures."},
 		{"Why did the form get no token?", func(t *testing.T) {
 			w.as(t, "crawler", "w5", "POST", "https://form.test/send", "Content-Type", "application/x-www-form-urlencoded")
 		}, []string{"trace", "--worker", "w5"}, ` 503 .*\n  captcha_failed: This form needs a captcha token, and the proxy has none: nobody is configured to solve it\.\n  no token for recaptcha_v2: no_solver\n`, "captcha_failed: This form needs a captcha token, and the proxy has none: nobody is configured to solve it."},
