@@ -287,7 +287,7 @@ sites: [{name: shop, hosts: [shop.test], upstream: eu, origin: {resolve: {shop.t
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ask := func() (status int, retry, body string) {
+	ask := func() (status int, retry, body, log string) {
 		addr := freeAddr(t)
 		_, stop := serving(t, "--config", file, "--listen", addr)
 		defer stop()
@@ -299,16 +299,19 @@ sites: [{name: shop, hosts: [shop.test], upstream: eu, origin: {resolve: {shop.t
 		}
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, resp.Header.Get("Retry-After"), string(b)
+		return resp.StatusCode, resp.Header.Get("Retry-After"), string(b), stop()
 	}
-	if status, _, body := ask(); status != 200 || body != "served" {
+	if status, _, body, _ := ask(); status != 200 || body != "served" {
 		t.Errorf("the first proxy answered %d %q", status, body)
 	}
 	server.Kill()
 	server.Wipe()
 	server.Start()
-	status, retry, body := ask()
+	status, retry, body, log := ask()
 	if n, err := strconv.Atoi(retry); status != 503 || err != nil || n < 1 || n > 30 || !strings.Contains(body, "Try again in "+retry+" s") {
 		t.Errorf("once Redis has lost all, it answered %d %q, Retry-After %q", status, body, retry)
+	}
+	if n := strings.Count(log, "no new leases for a while"); n != 1 {
+		t.Errorf("the log says so %d times, want once:\n%s", n, log)
 	}
 }

@@ -32,6 +32,7 @@ type Pool struct {
 	exits    map[Upstream]*Exit
 	waiting  []*waiter
 	left     []string             // owners that wait no longer
+	settling bool                 // the last answer was that the ledger settles
 	returned map[string]*returned // leases given back not long ago, by token
 	suspects map[string]suspect   // targets that failed not long ago
 

@@ -125,6 +125,11 @@ func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err 
 	if n := len(answers); n > 0 && answers[n-1].Token == "" {
 		behind = answers[n-1]
 	}
+	if was := p.settling; err == nil {
+		if p.settling = behind.Why == Settling; p.settling && !was {
+			p.log.Warn("no new leases for a while: the store is new or was away, and may not know all that are held", "for", behind.After)
+		}
+	}
 	p.tell(func(w *waiter) bool { return !asked[w.owner] }, behind.Why, behind.After, err)
 }
 
