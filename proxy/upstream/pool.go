@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,7 +29,7 @@ type Pool struct {
 	owned    map[Owner]*Lease  // that new requests use
 	held     map[string]*Lease // all of them, by token
 	exits    map[Upstream]*Exit
-	waiting  []*waiter
+	queue    queue
 	left     []string             // owners that wait no longer
 	settling bool                 // the last answer was that the ledger settles
 	returned map[string]*returned // leases given back not long ago, by token
@@ -46,30 +45,6 @@ type Pool struct {
 	checking  atomic.Bool   // a round of checks is under way
 	renewed   time.Duration // when the last renewal began; of tend's goroutine alone
 }
-
-// waiter is a request that waits for its owner's lease.
-type waiter struct {
-	owner Owner
-	ready chan struct{} // closed when it is worth another look
-	told  chan struct{} // closed once it is known why it waits
-
-	// Why it waits; guarded by the pool.
-	why   Why
-	after time.Duration
-	err   error
-}
-
-// tell notes why it waits. The caller holds the pool's mu.
-func (w *waiter) tell(why Why, after time.Duration, err error) {
-	if w.why == "" && w.err == nil {
-		close(w.told)
-	}
-	w.why, w.after, w.err = why, after, err
-}
-
-// Patience is what one request has waited for leases: its zero value, not yet.
-// What the pool's configuration lets a request wait is for all its leases.
-type Patience struct{ spent time.Duration }
 
 // The errors of Lease.
 var (
@@ -97,7 +72,7 @@ func newPool(name string, shared *Options, c Config) *Pool {
 	p := &Pool{
 		name: name, ledger: shared.Ledger, shared: shared, log: shared.Log.With("pool", name), prefix: rand.Text() + "-",
 		owned: map[Owner]*Lease{}, held: map[string]*Lease{}, exits: map[Upstream]*Exit{},
-		returned: map[string]*returned{}, suspects: map[string]suspect{},
+		queue: newQueue(), returned: map[string]*returned{}, suspects: map[string]suspect{},
 		declared: make(chan struct{}), seek: make(chan struct{}, 1), sweep: make(chan struct{}, 1), redeclare: make(chan struct{}, 1),
 	}
 	p.conf.Store(&c)
@@ -139,71 +114,6 @@ func (p *Pool) take(o Owner) (*Lease, error) {
 	return nil, nil
 }
 
-// wait stands in the queue.
-func (p *Pool) wait(ctx context.Context, o Owner, request *Patience) (*Lease, error) {
-	limit := time.NewTimer(p.conf.Load().Wait - request.spent)
-	defer limit.Stop()
-	w := &waiter{owner: o, told: make(chan struct{})}
-	began := now()
-	defer func() {
-		took := now() - began
-		request.spent += took
-		p.shared.Waited(p.name, took)
-	}()
-	for {
-		w.ready = make(chan struct{})
-		p.mu.Lock()
-		if p.closed {
-			p.mu.Unlock()
-			return nil, ErrClosed
-		}
-		p.waiting = append(p.waiting, w)
-		p.mu.Unlock()
-		notify(p.seek)
-		select {
-		case <-w.ready:
-			if l, err := p.take(o); l != nil || err != nil {
-				return l, err
-			}
-			continue // it was lost again already; the limit stands
-		case <-ctx.Done():
-			p.leave(w)
-			return nil, context.Cause(ctx)
-		case <-limit.C:
-			p.hear(ctx, w)
-		}
-		p.leave(w)
-		if l, err := p.take(o); l != nil || err != nil {
-			return l, err // in the same moment
-		}
-		return nil, p.exhausted(w)
-	}
-}
-
-// hear has a waiter whose time is over hear the ledger's answer yet: however
-// short it may wait, it gets what is free.
-func (p *Pool) hear(ctx context.Context, w *waiter) {
-	limit := time.NewTimer(askTime)
-	defer limit.Stop()
-	select {
-	case <-w.told:
-	case <-w.ready:
-	case <-limit.C:
-	case <-ctx.Done():
-	}
-}
-
-// leave takes a waiter out of the queue.
-func (p *Pool) leave(w *waiter) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
-	if !slices.ContainsFunc(p.waiting, func(other *waiter) bool { return other.owner == w.owner }) {
-		p.left = append(p.left, w.owner.String())
-		notify(p.seek)
-	}
-}
-
 // retire has a lease end once nobody uses it.
 func (p *Pool) retire(l *Lease) {
 	p.mu.Lock()
@@ -233,10 +143,9 @@ func (p *Pool) token() string { return p.prefix + strconv.FormatUint(p.serial.Ad
 func (p *Pool) close(ctx context.Context) {
 	p.mu.Lock()
 	p.closed, p.drained = true, make(chan struct{})
-	for _, w := range p.waiting {
-		close(w.ready)
+	for w := range p.queue.all() {
+		p.queue.serve(w)
 	}
-	p.waiting = nil
 	for _, l := range p.held {
 		l.retired.Store(true)
 	}

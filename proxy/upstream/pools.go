@@ -173,7 +173,7 @@ type Usage struct {
 // Usage counts.
 func (p *Pool) Usage(ctx context.Context) (Usage, error) {
 	p.mu.RLock()
-	u := Usage{Held: len(p.held), Waiting: len(p.waiting)}
+	u := Usage{Held: len(p.held), Waiting: p.queue.requests}
 	p.mu.RUnlock()
 	list, err := p.List(ctx)
 	if err != nil {

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -59,12 +58,7 @@ func (p *Pool) asks() (owners []Owner, asks []Ask, left []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left, p.left = p.left, nil
-	seen := map[Owner]bool{}
-	for _, w := range p.waiting {
-		if seen[w.owner] {
-			continue
-		}
-		seen[w.owner] = true
+	for w := range p.queue.all() {
 		owners = append(owners, w.owner)
 		asks = append(asks, Ask{Owner: w.owner.String(), Token: p.token(), Not: p.lastOf(w.owner), Strict: strict})
 		if len(asks) == maxAsks {
@@ -92,33 +86,28 @@ func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expireOverdue() // they may be among what was given
-	asked := map[Owner]bool{}
+	asked := map[*waiter]bool{}
 	for i, owner := range owners {
-		asked[owner] = true
-		mine := func(w *waiter) bool { return w.owner == owner }
+		w := p.queue.of(owner) // nil: they have gone meanwhile
+		asked[w] = true
 		switch {
 		case err != nil:
-			p.tell(mine, "", 0, err)
+			w.tell("", 0, err)
 			continue
 		case answers[i].Token == "":
-			p.tell(mine, answers[i].Why, answers[i].After, nil)
+			w.tell(answers[i].Why, answers[i].After, nil)
 			continue
 		}
 		l, err := p.install(at, owner, answers[i])
 		switch {
 		case err != nil:
-			p.tell(mine, "", 0, err)
-		case p.owned[owner] != l && !slices.ContainsFunc(p.waiting, mine): // they have gone meanwhile
+			w.tell("", 0, err)
+		case p.owned[owner] != l && w == nil:
 			l.retired.Store(true)
 			p.wake()
 		default:
 			p.owned[owner] = l
-			for _, w := range p.waiting {
-				if mine(w) {
-					close(w.ready)
-				}
-			}
-			p.waiting = slices.DeleteFunc(p.waiting, mine)
+			p.queue.serve(w)
 		}
 	}
 	behind := Answer{Why: Full} // there were too many others for one call
@@ -130,29 +119,11 @@ func (p *Pool) answered(at time.Duration, owners []Owner, answers []Answer, err 
 			p.log.Warn("no new leases for a while: the store is new or was away, and may not know all that are held", "for", behind.After)
 		}
 	}
-	p.tell(func(w *waiter) bool { return !asked[w.owner] }, behind.Why, behind.After, err)
-}
-
-// tell notes why some waiters still wait.
-func (p *Pool) tell(which func(*waiter) bool, why Why, after time.Duration, err error) {
-	for _, w := range p.waiting {
-		if which(w) {
-			w.tell(why, after, err)
+	for w := range p.queue.all() {
+		if !asked[w] {
+			w.tell(behind.Why, behind.After, err)
 		}
 	}
-}
-
-// exhausted is the error of a waiter that waited in vain.
-func (p *Pool) exhausted(w *waiter) error {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	switch {
-	case w.err != nil:
-		return &Unavailable{w.err}
-	case w.why == "":
-		return &Unavailable{errSilent}
-	}
-	return &Exhausted{Pool: p.name, Why: w.why, After: w.after}
 }
 
 // errSilent says that the ledger has not answered in all the time of a wait.
