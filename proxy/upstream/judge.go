@@ -141,7 +141,7 @@ func (l *Lease) Answered(status int) {
 	if b := &p.conf.Load().Ban; status != 0 && len(b.Status) > 0 {
 		if !slices.Contains(b.Status, status) {
 			x.refusals.Store(0)
-		} else if int(x.refusals.Add(1)) == b.After {
+		} else if n := x.refusals.Add(1); int(n) >= b.After && x.refusals.CompareAndSwap(n, 0) {
 			p.shared.Failed(p.name, Banned)
 			p.inBackground(func(ctx context.Context) {
 				p.rest(ctx, x, Rest{Reason: Banned, Base: b.For, Limit: b.For}, nil)

@@ -22,7 +22,7 @@ func TestALeasePastItsDeadlineIsNotRenewed(t *testing.T) {
 	p := newPool("eu", &Options{
 		Ledger: ledger, Dial: new(net.Dialer).DialContext, Log: slog.New(slog.DiscardHandler),
 		Unused: func(*Exit) {}, Failed: func(string, Reason) {}, Waited: func(string, time.Duration) {},
-	}, Config{Proxies: []Upstream{u}, Capacity: 1, Idle: time.Hour, Wait: 10 * time.Second})
+	}, Config{Proxies: []Upstream{u}, Capacity: 1, Idle: time.Hour, Wait: 10 * time.Second}, nil)
 	l, err := p.Lease(t.Context(), Worker("crawler", "w1"), new(Patience))
 	if err != nil {
 		t.Fatal(err)

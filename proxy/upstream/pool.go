@@ -34,6 +34,8 @@ type Pool struct {
 	settling bool                 // the last answer was that the ledger settles
 	returned map[string]*returned // leases given back not long ago, by token
 	suspects map[string]suspect   // targets that failed not long ago
+	before   *Pool                // the one of that name that closes, or has not long ago; nil none
+	ended    time.Duration        // when it had closed; 0 not yet
 
 	ctx       context.Context // ends with the pool
 	stop      context.CancelFunc
@@ -68,10 +70,12 @@ type Unavailable struct{ error }
 
 func (e *Unavailable) Unwrap() error { return e.error }
 
-func newPool(name string, shared *Options, c Config) *Pool {
+// newPool makes a pool. before is the last one of that name, which may be closing
+// yet; nil where there was none.
+func newPool(name string, shared *Options, c Config, before *Pool) *Pool {
 	p := &Pool{
 		name: name, ledger: shared.Ledger, shared: shared, log: shared.Log.With("pool", name), prefix: rand.Text() + "-",
-		owned: map[Owner]*Lease{}, held: map[string]*Lease{}, exits: map[Upstream]*Exit{},
+		before: before, owned: map[Owner]*Lease{}, held: map[string]*Lease{}, exits: map[Upstream]*Exit{},
 		queue: newQueue(), returned: map[string]*returned{}, suspects: map[string]suspect{},
 		declared: make(chan struct{}), seek: make(chan struct{}, 1), sweep: make(chan struct{}, 1), redeclare: make(chan struct{}, 1),
 	}
@@ -162,4 +166,37 @@ func (p *Pool) close(ctx context.Context) {
 	p.expireAll() // now: a ledger that hangs may keep the next line past their deadlines
 	p.running.Wait()
 	p.giveBack(context.Background())
+	p.mu.Lock()
+	p.ended = now()
+	p.mu.Unlock()
+}
+
+// predecessor returns the pool of that name before this one, locked, while the
+// ledger may have leases of it that are as good as gone; nil where it has none.
+// The caller holds p.mu.
+func (p *Pool) predecessor() *Pool {
+	if p.before == nil {
+		return nil
+	}
+	p.before.mu.Lock()
+	if ended := p.before.ended; ended != 0 && now()-ended > 2*askTime {
+		p.before.mu.Unlock()
+		p.before = nil
+		return nil
+	}
+	return p.before
+}
+
+// gaveBack says whether a lease has been given back, be it by a predecessor. The
+// caller holds p.mu.
+func (p *Pool) gaveBack(token string) bool {
+	if _, ok := p.returned[token]; ok {
+		return true
+	}
+	b := p.predecessor()
+	if b == nil {
+		return false
+	}
+	defer b.mu.Unlock()
+	return b.gaveBack(token)
 }

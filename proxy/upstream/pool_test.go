@@ -248,6 +248,44 @@ func TestAPoolThatGoesServesWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// A pool that goes, and comes back while one of its leases is still in use, does
+// not share that lease with itself: it ends with the use that it was taken for.
+func TestAPoolThatComesBackLeasesNothingTwice(t *testing.T) {
+	t.Parallel()
+	ps := newPools(t, upstream.NewMemory(upstream.LeaseTime))
+	conf := map[string]upstream.Config{"eu": config(t, 1)}
+	ps.Reload(conf)
+	old := lease(t, ps.Pool("eu"), worker(1))
+	for range 3 {
+		ps.Reload(nil)
+		ps.Reload(conf)
+	}
+	p := ps.Pool("eu")
+	again := make(chan *upstream.Lease, 1)
+	go func() {
+		l, err := p.Lease(context.Background(), worker(1), new(upstream.Patience))
+		if err != nil {
+			t.Error(err)
+		}
+		again <- l
+	}()
+	eventually(t, "its owner waits, or has it", func() bool { return waiting(t, p) > 0 || len(again) > 0 })
+	old.Done()
+	l := <-again
+	if l == nil {
+		return
+	}
+	defer l.Done()
+	time.Sleep(200 * time.Millisecond) // for the old one to be given back, where it is the same
+	c := conf["eu"]
+	c.Wait = 0
+	ps.Reload(map[string]upstream.Config{"eu": c})
+	if other, err := p.Lease(t.Context(), worker(2), new(upstream.Patience)); err == nil {
+		t.Error("another owner was given the upstream, too")
+		other.Done()
+	}
+}
+
 // The upstream may yet pass on what it was sent before the connections to it
 // were cut.
 func TestALeaseThatIsCutInUseRunsOutInTheLedger(t *testing.T) {

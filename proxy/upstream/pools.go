@@ -59,12 +59,13 @@ type Pools struct {
 
 	mu   sync.RWMutex // guards what follows
 	all  map[string]*Pool
-	done sync.WaitGroup // pools that close
+	last map[string]*Pool // those that were, and may be closing yet
+	done sync.WaitGroup   // pools that close
 }
 
 // NewPools makes none yet; Reload does.
 func NewPools(o Options) *Pools {
-	ps := &Pools{shared: &o, all: map[string]*Pool{}}
+	ps := &Pools{shared: &o, all: map[string]*Pool{}, last: map[string]*Pool{}}
 	ps.ctx, ps.abort = context.WithCancel(context.Background())
 	return ps
 }
@@ -77,6 +78,7 @@ func (ps *Pools) Reload(conf map[string]Config) {
 	for name, p := range ps.all {
 		if _, ok := conf[name]; !ok {
 			delete(ps.all, name)
+			ps.last[name] = p
 			ps.done.Go(func() { p.close(ps.ctx) })
 		}
 	}
@@ -84,7 +86,8 @@ func (ps *Pools) Reload(conf map[string]Config) {
 		if p := ps.all[name]; p != nil {
 			p.reconfigure(&c)
 		} else {
-			ps.all[name] = newPool(name, ps.shared, c)
+			ps.all[name] = newPool(name, ps.shared, c, ps.last[name])
+			delete(ps.last, name)
 		}
 	}
 }

@@ -77,7 +77,15 @@ func (p *Pool) lastOf(o Owner) (token string) {
 			token, since = t, l.since
 		}
 	}
-	return token
+	if token != "" {
+		return token
+	}
+	b := p.predecessor()
+	if b == nil {
+		return ""
+	}
+	defer b.mu.Unlock()
+	return b.lastOf(o)
 }
 
 // answered hands out what the ledger gave, and tells the others why not. at is
@@ -139,7 +147,7 @@ func (p *Pool) install(at time.Duration, owner Owner, a Answer) (*Lease, error) 
 		l.deadline.Store(deadline)
 		return l, nil
 	}
-	if _, ok := p.returned[a.Token]; ok {
+	if p.gaveBack(a.Token) {
 		return nil, errReturned
 	}
 	if p.closed {

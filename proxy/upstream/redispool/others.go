@@ -64,17 +64,17 @@ func (l *Ledger) copyTo(ctx context.Context, pool string, copies []any) {
 // forget takes owners out of the hash. What fails is found by a later renewal.
 func (l *Ledger) forget(ctx context.Context, pool string, owners reply) {
 	var names []string
+	args := []any{"uncopied"}
 	for i := range owners {
 		names = append(names, owners.text(i))
+		args = append(args, owners.text(i))
 	}
 	if len(names) == 0 {
 		return
 	}
 	err := l.o.Client.HDel(ctx, l.assignedKey(pool), names...).Err()
-	for _, owner := range names {
-		if err == nil {
-			_, err = l.run(ctx, pool, membersScript, "uncopied", owner)
-		}
+	if err == nil {
+		_, err = l.run(ctx, pool, membersScript, args...)
 	}
 	if err != nil {
 		l.o.Log.Debug("take back copies of leases", "pool", pool, "err", err)
@@ -91,13 +91,17 @@ func (l *Ledger) discover(ctx context.Context, pool string, raw reply) error {
 		return nil
 	}
 	bad := 0
+	args := []any{"discover"}
 	for i := range raw {
 		u, err := upstream.Parse(raw.text(i))
 		if err != nil {
 			bad++
 			continue
 		}
-		if _, err := l.run(ctx, pool, membersScript, "discover", u.URL(), raw.text(i)); err != nil {
+		args = append(args, u.URL(), raw.text(i))
+	}
+	if len(args) > 1 {
+		if _, err := l.run(ctx, pool, membersScript, args...); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // client returns a client of the server that ends with the test.
-func client(t *testing.T, s *redistest.Server) redis.UniversalClient {
+func client(t testing.TB, s *redistest.Server) redis.UniversalClient {
 	t.Helper()
 	o, err := redis.ParseURL(s.URL())
 	if err != nil {
@@ -36,13 +36,13 @@ func client(t *testing.T, s *redistest.Server) redis.UniversalClient {
 }
 
 // open is the ledger of a proxy of the first that use Redis.
-func open(t *testing.T, c redis.UniversalClient, prefix string) *redispool.Ledger {
+func open(t testing.TB, c redis.UniversalClient, prefix string) *redispool.Ledger {
 	t.Helper()
 	return newcomer(t, c, prefix, true)
 }
 
 // newcomer is the ledger of a proxy that says whether it is of the first.
-func newcomer(t *testing.T, c redis.UniversalClient, prefix string, first bool) *redispool.Ledger {
+func newcomer(t testing.TB, c redis.UniversalClient, prefix string, first bool) *redispool.Ledger {
 	t.Helper()
 	return redispool.New(redispool.Options{
 		Client: c, Prefix: prefix, Log: slog.New(slog.DiscardHandler), New: first,

@@ -3,7 +3,7 @@
 -- there is none with when to ask again.
 local answers = {}
 
-local function free()
+local function count()
   local n, why, after = 0, 'empty', 0
   if settling() > 0 then return 0, 'settling', settling() end
   for url, source in pairs(members) do
@@ -18,6 +18,14 @@ local function free()
     end
   end
   return n, why, after
+end
+
+local counted -- until a lease is given
+
+-- free returns how many places there are, else why and when to ask again.
+local function free()
+  if not counted then counted = { count() } end
+  return unpack(counted)
 end
 
 local function choose(preferred)
@@ -70,6 +78,7 @@ local function give(owner, token, url, remember)
   local n = redis.call('HINCRBY', META, 'grants', 1)
   redis.call('ZADD', USED, n, url)
   addLoad(url, 1)
+  counted = nil
   keep(token, { o = owner, u = url, s = wall, r = meta.run, h = { [process] = now + leaseTime } })
   redis.call('HSET', OWNERS, owner, token)
   if remember then

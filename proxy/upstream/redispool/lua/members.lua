@@ -1,4 +1,5 @@
--- ARGV[5] says what becomes of ARGV[6]: an upstream, a lease or an owner.
+-- ARGV[5] says what becomes of ARGV[6]: an upstream, a lease or an owner; of
+-- owners, and of upstreams that are discovered, there may be more.
 local op, what = ARGV[5], ARGV[6]
 local done = 0
 if op == 'add' then
@@ -7,11 +8,14 @@ if op == 'add' then
     members[what] = 'added'
     redis.call('HSET', MEMBERS, what, 'added')
   end
-elseif op == 'discover' then -- ARGV[7] is how it is spelt in the set
-  if ARGV[7] ~= what then redis.call('SREM', POOL, ARGV[7]) end
-  if (not members[what] or members[what] == 'gone') and redis.call('SISMEMBER', REMOVED, what) == 0 then
-    members[what] = 'discovered'
-    redis.call('HSET', MEMBERS, what, 'discovered')
+elseif op == 'discover' then -- behind each stands how it is spelt in the set
+  for i = 6, #ARGV, 2 do
+    local url, spelt = ARGV[i], ARGV[i + 1]
+    if spelt ~= url then redis.call('SREM', POOL, spelt) end
+    if (not members[url] or members[url] == 'gone') and redis.call('SISMEMBER', REMOVED, url) == 0 then
+      members[url] = 'discovered'
+      redis.call('HSET', MEMBERS, url, 'discovered')
+    end
   end
 elseif op == 'remove' and members[what] and members[what] ~= 'gone' then
   redis.call('SADD', REMOVED, what)
@@ -21,9 +25,11 @@ elseif op == 'remove' and members[what] and members[what] ~= 'gone' then
   addLoad(what, 0)
   done = 1
 elseif op == 'recover' then
-  redis.call('HDEL', RESTS, what)
-elseif op == 'uncopied' then -- an owner; it may have another lease already
-  if redis.call('HEXISTS', OWNERS, what) == 0 then redis.call('SREM', COPIES, what) end
+  recovered(what)
+elseif op == 'uncopied' then -- they may have other leases already
+  for i = 6, #ARGV do
+    if redis.call('HEXISTS', OWNERS, ARGV[i]) == 0 then redis.call('SREM', COPIES, ARGV[i]) end
+  end
 elseif op == 'end' then
   local l = lease(what)
   if l then

@@ -54,15 +54,20 @@ local function settling() return math.max(0, tonumber(meta.settled or 0) - now) 
 settle(ARGV[4])
 
 local capacity = tonumber(meta.capacity or 1)
-local members, load = hash(MEMBERS), hash(LOAD)
+local members, load, rests = hash(MEMBERS), hash(LOAD), hash(RESTS)
 local function loadOf(url) return tonumber(load[url] or 0) end
 local function foreign(url) return 'foreign ' .. url end
 
 local function restOf(url)
-  local r = redis.call('HGET', RESTS, url)
+  local r = rests[url]
   if not r then return 0, 0, '' end
   local till, failures, reason = string.match(r, '^(%d+)|(%d+)|(.*)$')
   return math.max(0, tonumber(till) - now), tonumber(failures), reason
+end
+
+local function recovered(url)
+  rests[url] = nil
+  redis.call('HDEL', RESTS, url)
 end
 
 local function addLoad(url, n)
@@ -73,7 +78,7 @@ local function addLoad(url, n)
     if members[url] == 'gone' then
       members[url] = nil
       redis.call('HDEL', MEMBERS, url)
-      redis.call('HDEL', RESTS, url)
+      recovered(url)
       redis.call('ZREM', USED, url)
     end
   else
@@ -144,7 +149,7 @@ local function show()
   local is, shown, quiet = set(POOL), set(SHOWN), settling() > 0
   for url, source in pairs(members) do
     local want = source ~= 'gone' and not quiet and loadOf(url) < capacity and restOf(url) == 0
-      and redis.call('HEXISTS', LEASES, foreign(url)) == 0
+      and (loadOf(url) == 0 or redis.call('HEXISTS', LEASES, foreign(url)) == 0)
     if want then
       if not is[url] then redis.call('SADD', POOL, url) end
       if not shown[url] then redis.call('SADD', SHOWN, url) end

@@ -2,19 +2,20 @@
 -- more than its time it rests. It returns how long it rests now.
 local url, reason, base, limit, jitter = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 if not members[url] then return base end
-local rests, failures = restOf(url)
-if rests > 0 then
-  rests = math.max(rests, base)
+local time, failures = restOf(url)
+if time > 0 then
+  time = math.max(time, base)
 else
-  rests = base
+  time = base
   for _ = 1, failures do
-    if rests >= limit then break end
-    rests = rests * 2
+    if time >= limit then break end
+    time = time * 2
   end
-  rests = math.min(rests, limit)
-  rests = rests + math.floor(rests * jitter)
+  time = math.min(time, limit)
+  time = time + math.floor(time * jitter)
   failures = failures + 1
 end
-redis.call('HSET', RESTS, url, (now + rests) .. '|' .. failures .. '|' .. reason)
+rests[url] = (now + time) .. '|' .. failures .. '|' .. reason
+redis.call('HSET', RESTS, url, rests[url])
 show()
-return rests
+return time
