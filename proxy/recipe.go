@@ -118,7 +118,7 @@ func restAfter(cause login.Cause, turn *login.Turn) time.Duration {
 const wonTime = 10 * time.Minute
 
 // recipeWait is how long a recipe waits for another's, which is bounded itself.
-const recipeWait = 2 * time.Minute
+const recipeWait = 3 * time.Minute
 
 // runRecipe waits for the session's turn and logs in, unless somebody else has.
 func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {

@@ -41,10 +41,15 @@ func (p *Proxy) recipeWay(run *recipeRun, lease *upstream.Lease) login.Way {
 		Declared: func(u *url.URL) bool { _, ok := to(u); return ok },
 		Send: func(r *http.Request) (*http.Response, error) {
 			t, _ := to(r.URL)
+			x := p.recipeStep(r, run, t)
+			if err := x.fillStep(r); err != nil {
+				return nil, err
+			}
 			resp, err := p.sendRecipe(r, s, t, lease)
 			if err != nil {
 				return nil, errors.New(originFailed(t.host, err).public)
 			}
+			x.learn(r, resp)
 			return resp, nil
 		},
 	}

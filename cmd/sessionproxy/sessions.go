@@ -180,7 +180,7 @@ func loginWords(l admin.LoginState) string {
 }
 
 // loginLimit is longer than a recipe may take.
-const loginLimit = 3 * time.Minute
+const loginLimit = 6 * time.Minute
 
 func showLogin(w io.Writer, l admin.SessionLoggedIn) error {
 	rows := [][]string{{"STEP", "STATUS", "TAKEN", "REDIRECTS-TO", "TIME"}}

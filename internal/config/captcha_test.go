@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +82,29 @@ sites:
 	}
 	if w := c.Sites[0].Widgets(); len(w) != 1 || w[0].SiteKey != "k1" {
 		t.Errorf("widgets %+v, want the one that is named", w)
+	}
+}
+
+// A captcha takes its time, so others wait longer for such a login.
+func TestALoginWithACaptchaIsWaitedForLonger(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, login, captcha string
+		want                 time.Duration
+	}{
+		{"no captcha", "path: /login", "", 30 * time.Second},
+		{"any form", "path: /login", "{type: auto}", 150 * time.Second},
+		{"its form", "path: /login", "{type: recaptcha_v2, path: /login}", 150 * time.Second},
+		{"its form by a glob", "path: /login", `{type: recaptcha_v2, path: "/log*"}`, 150 * time.Second},
+		{"a login by a glob", `path: "/realms/*/login"`, "{type: recaptcha_v2, path: /realms/shop/login}", 150 * time.Second},
+		{"another form", "path: /login", "{type: recaptcha_v2, path: /contact}", 30 * time.Second},
+		{"another method", "path: /login", "{type: turnstile, method: PUT, path: /login}", 30 * time.Second},
+	} {
+		for wait, want := range map[string]time.Duration{"": tt.want, ", wait: auto": tt.want, ", wait: 7s": 7 * time.Second} {
+			c := read(t, "", fmt.Sprintf("sites: [{name: shop, hosts: [shop.test], captcha: [%s], login: {request: {%s}, logged_out: {status: [401]}%s}}]", tt.captcha, tt.login, wait))
+			if got := c.Sites[0].Login.Wait; got != want {
+				t.Errorf("%s%s: %v, want %v", tt.name, wait, got, want)
+			}
+		}
 	}
 }

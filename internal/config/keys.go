@@ -118,7 +118,7 @@ var keys = []key{
 	{"sites[].login.logged_in.redirect", "GLOB", "", "A redirect to a URL, in full, that matches."},
 	{"sites[].login.logged_in.cookie", "COOKIE", "", "The reply sets this cookie."},
 	{"sites[].login.logged_in.body", "TEXT", "", "An HTML page holds this text, within its first 256 KiB."},
-	{"sites[].login.wait", "DURATION", "30s", "How long a client waits for another's login."},
+	{"sites[].login.wait", "DURATION | auto", "auto", "How long a client waits for another's login. `auto`: 30 s, or 150 s where the login's form gets a captcha token by one of the site's rules."},
 	{"sites[].login.on_timeout", "proceed | fail", "proceed", "What becomes of it then. `proceed`: the one that has waited longest logs in, one at a time. `fail`: 503 `login_wait`."},
 	{"sites[].login.recipe", "LIST", "[]", "The steps by which the proxy logs in by itself, once a reply has shown that the session is logged out."},
 	{"sites[].login.recipe[].get", "URL", "", "A page to fetch: a path on `https://KEY`, or a URL on a host of the site. A step has this or `post`."},

@@ -11,7 +11,7 @@ type Login struct {
 	Ignore    []string      `yaml:"ignore"`     // globs of fields, beside the built-in ones
 	LoggedOut Signs         `yaml:"logged_out"` // any of them
 	LoggedIn  Signs         `yaml:"logged_in"`  // all that are given
-	Wait      time.Duration `yaml:"wait"`
+	Wait      time.Duration `yaml:"wait"`       // for another's login; never 0 once loaded
 	OnTimeout OnTimeout     `yaml:"on_timeout"`
 	Recipe    []LoginStep   `yaml:"recipe"`
 	Accounts  []Account     `yaml:"accounts"`

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/http/httpguts"
@@ -21,6 +22,19 @@ var (
 	fullURL  = regexp.MustCompile(`^(\*|http)`) // a glob that one can match
 )
 
+// How long a client waits for another's login, where the configuration does not
+// say: a captcha alone may take 90 s.
+const (
+	loginWait  = 30 * time.Second
+	solvedWait = 150 * time.Second
+)
+
+// getsToken says whether a captcha rule may be for the login request: one of two
+// globs that know a path in common often matches the other.
+func (r LoginRequest) getsToken(c Captcha) bool {
+	return c.Method == r.Method && (c.Path == "" || session.Glob(c.Path, r.Path) || session.Glob(r.Path, c.Path))
+}
+
 // login judges how a site's login is known.
 func (j *judge) login(at string, s *Site) {
 	l := s.Login
@@ -31,6 +45,12 @@ func (j *judge) login(at string, s *Site) {
 		j.at(at, "a login is shared by its cookies, and cookies.capture or cookies.inject is off", "remove that, or login")
 	}
 	j.loginRequest(at+".request", s)
+	if l.Wait == 0 {
+		l.Wait = loginWait
+		if slices.ContainsFunc(s.Captcha, l.Request.getsToken) {
+			l.Wait = solvedWait
+		}
+	}
 	for n, glob := range l.Ignore {
 		if !wideGlob.MatchString(glob) {
 			j.at(fmt.Sprintf("%s.ignore[%d]", at, n), "no field's name matches this", "names hold no spaces; * stands for any run of characters")

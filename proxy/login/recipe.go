@@ -98,7 +98,7 @@ type Way struct {
 
 // The bounds of a recipe's run.
 const (
-	runLimit    = 90 * time.Second
+	runLimit    = 150 * time.Second // a captcha alone may take 90 s
 	maxReply    = 2 << 20 // of a body: what is behind it is not looked at
 	maxRedirect = 10      // of one step
 )
