@@ -144,7 +144,7 @@ func (x *exchange) loggedIn(r *http.Request, resp *http.Response) {
 	case x.judged.Verdict == login.In && !x.overtaken:
 		x.adopt(r)
 		jar := x.load(x.key)
-		x.p.verdicts.Note(x.key, x.judged, jar.Version(), jar.Login())
+		x.p.note(x, x.key, x.judged, jar.Version(), jar.Login())
 		if x.turn != nil {
 			answer := login.NewAnswer(resp, x.wholeBody(resp))
 			answer.Version = jar.Version()

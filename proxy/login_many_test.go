@@ -220,3 +220,35 @@ func TestAWorkerLogsInThroughTheProxy(t *testing.T) {
 		t.Errorf("%d logins reached the site, want the worker's", site.Logins())
 	}
 }
+
+// How a session stands is known to all proxies, whoever has seen it.
+func TestAllProxiesKnowHowASessionStands(t *testing.T) {
+	t.Parallel()
+	onLocks(t, func(t *testing.T, locks logins.Locks) {
+		site := loginsites.New(loginsites.Options{})
+		rules := withRecipe(loginRules())
+		rules.Accounts[0].Password = "wrong"
+		w := loginWorld(t, site, rules, func(o *world.Options) { o.Locks = locks })
+		other := w.AddProxy()
+		if s := other.LoginStatus(t.Context(), shopKey); s.Verdict != logins.Unknown || s.Failed != nil {
+			t.Errorf("before: %+v", s)
+		}
+		w.Get(t, world.TunnelH1, "/account")
+		if s := other.LoginStatus(t.Context(), shopKey); s.Verdict != logins.Out || s.Rule != "logged_out.redirect" || s.Failed == nil || !strings.Contains(s.Failed.Why, "logged_out.body") {
+			t.Errorf("what the other has seen: %+v, %v; want logged out, and why its login rests", s.Shown, s.Failed)
+		}
+		submit(t, other, world.TunnelH1, loginsites.Password)
+		late := w.AddProxy() // as after a restart
+		for i, p := range []*world.Proxy{w.Proxy, other, late} {
+			if s := p.LoginStatus(t.Context(), shopKey); s.Verdict != logins.In || s.Rule != "logged_in" {
+				t.Errorf("proxy %d, after a login: %+v", i, s.Shown)
+			}
+		}
+		if err := w.Revoke(t.Context(), shopKey); err != nil {
+			t.Fatal(err)
+		}
+		if s := late.LoginStatus(t.Context(), shopKey); s.Verdict != logins.Unknown {
+			t.Errorf("after it was revoked: %+v", s.Shown)
+		}
+	})
+}

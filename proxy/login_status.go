@@ -16,19 +16,17 @@ import (
 // returns its steps until the end or the one that failed. Its error is
 // [login.ErrNoRecipe] where there is none.
 func (p *Proxy) LogIn(ctx context.Context, key session.Key) ([]login.Step, error) {
-	for _, s := range p.rules.Load().sites {
-		if s.Key != key.Site || s.login == nil || !s.hasAccount(key.ID) {
-			continue
-		}
-		run := p.recipes.start(p, s, key, 0, true)
-		select {
-		case <-run.done:
-			return run.steps, plainFailure(run.err)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	s := p.rules.Load().ofKey(key.Site)
+	if s == nil || s.login == nil || !s.hasAccount(key.ID) {
+		return nil, login.ErrNoRecipe
 	}
-	return nil, login.ErrNoRecipe
+	run := p.recipes.start(p, s, key, 0, true)
+	select {
+	case <-run.done:
+		return run.steps, plainFailure(run.err)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // plainFailure is a run's error without the pause that follows, which one by
@@ -40,16 +38,32 @@ func plainFailure(err error) error {
 	return err
 }
 
-// LoginStatus says what this proxy has last seen of a session's login.
+// LoginStatus says what the proxies have last seen of a session's login: this
+// one, or one that shares its Locks and has seen it later.
 func (p *Proxy) LoginStatus(ctx context.Context, key session.Key) login.Status {
+	s := p.rules.Load().ofKey(key.Site)
+	if s == nil || s.login == nil {
+		return login.Status{}
+	}
 	jar, err := p.jar(ctx, key)
 	if err != nil {
 		return login.Status{}
 	}
 	status := login.Status{Shown: p.verdicts.Show(key, jar)}
 	p.recipes.mu.Lock()
-	defer p.recipes.mu.Unlock()
 	status.Failed = p.recipes.failed[key]
+	p.recipes.mu.Unlock()
+	of := login.Login{Key: key}
+	if s.hasAccount(key.ID) {
+		of, _ = s.login.Recipe.Login(key)
+	}
+	all := p.turns.Status(ctx, of)
+	if all.Version >= max(jar.Login(), jar.Floor()) && (all.Version > status.Version || status.Verdict == login.Unknown) {
+		status.Shown = all.Shown
+	}
+	if all.Failed != nil && (status.Failed == nil || status.Failed.Until.Before(all.Failed.Until)) {
+		status.Failed = all.Failed
+	}
 	return status
 }
 

@@ -75,7 +75,7 @@ type Proxy struct {
 	browsers   *memory // clients, with their User-Agent, that have sent Fetch metadata
 	keepers    *memory // workers that keep private cookies of a name themselves
 	turns      *login.Turns
-	verdicts   *login.Verdicts
+	verdicts   login.Verdicts
 	recipes    *recipes
 	held       atomic.Int64 // requests that wait for a login
 	passwords  *password.Verifier
@@ -120,7 +120,6 @@ func New(o Options) (*Proxy, error) {
 		browsers:   newMemory(),
 		keepers:    newMemory(),
 		turns:      login.NewTurns(o.Locks, o.Log),
-		verdicts:   login.NewVerdicts(),
 		recipes:    newRecipes(),
 		passwords:  password.NewVerifier(),
 		publicOnly: newMemory(),

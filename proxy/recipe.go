@@ -271,7 +271,7 @@ func (t *recipeTurn) follow(ctx context.Context, lease *upstream.Lease, base *se
 	for i, o := range outcomes {
 		s.counts.capture(o, u.Cookies[i].Expired(time.Now()))
 	}
-	p.verdicts.Note(run.key, login.Judgment{Verdict: login.In, Rule: "recipe"}, next.Version(), next.Login())
+	p.note(ctx, run.key, login.Judgment{Verdict: login.In, Rule: "recipe"}, next.Version(), next.Login())
 	t.end(ctx, login.Result{Answer: &login.Answer{Version: next.Version()}, Count: wonTime})
 	p.log.Info("recipe: logged in", "site", s.Name, "session", run.key.ID, "steps", len(run.steps))
 	return nil

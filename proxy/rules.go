@@ -156,6 +156,16 @@ func lookup(table map[hostPort]*site, host, port string) *site {
 	return table[hostPort{host: host}]
 }
 
+// ofKey returns the site of that key, or nil.
+func (r *rules) ofKey(key string) *site {
+	for _, s := range r.sites {
+		if s.Key == key {
+			return s
+		}
+	}
+	return nil
+}
+
 // origin returns how a site is reached; nil is a host that no site declares.
 func (r *rules) origin(s *site) *origin {
 	if s == nil {

@@ -75,11 +75,21 @@ func (x *exchange) late() bool {
 // note remembers what a reply has shown of the session. A late one has shown
 // nothing.
 func (x *exchange) note(j login.Judgment) {
-	if x.late() || !x.p.verdicts.Note(x.key, j, x.jar.Version(), x.load(x.key).Login()) || j.Verdict != login.Out {
+	if x.late() || !x.p.note(x, x.key, j, x.jar.Version(), x.load(x.key).Login()) || j.Verdict != login.Out {
 		return
 	}
 	x.p.turns.Void(context.WithoutCancel(x), x.key, x.jar.Version())
 	x.p.log.Info("session is logged out", "id", x.exchangeID(), "site", x.site.Name, "session", x.key.ID, "rule", j.Rule)
+}
+
+// note remembers what is known of a session, here and at the other proxies. It
+// returns true where it was not known.
+func (p *Proxy) note(ctx context.Context, key session.Key, j login.Judgment, version, last int64) bool {
+	if !p.verdicts.Note(key, j, version, last) {
+		return false
+	}
+	p.turns.Note(context.WithoutCancel(ctx), key, login.Shown{Judgment: j, Version: version, Time: time.Now()})
+	return true
 }
 
 // mayRetry says whether the request can be sent again with other cookies, and

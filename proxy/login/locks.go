@@ -120,4 +120,12 @@ type Locks interface {
 	// Void says that the session is logged out in the jar of that version:
 	// answers of this and earlier ones are given to nobody.
 	Void(ctx context.Context, key session.Key, version int64) error
+
+	// Note remembers what a reply has shown of the session, unless that is
+	// known of a later version of the jar.
+	Note(ctx context.Context, key session.Key, s Shown) error
+
+	// Status is what is known of the session: what Note has remembered last,
+	// and whether of rests. It is for operators, and changes nothing.
+	Status(ctx context.Context, of Login) (Status, error)
 }

@@ -14,6 +14,7 @@ type Memory struct {
 	turns  map[Login]*turnRecord
 	void   map[session.Key]int64
 	fences int64
+	shown  Verdicts
 }
 
 var _ Locks = (*Memory)(nil)
@@ -143,4 +144,21 @@ func (m *Memory) Void(_ context.Context, key session.Key, version int64) error {
 	}
 	m.void[key] = max(m.void[key], version)
 	return nil
+}
+
+// Note is of [Locks]. It returns no error.
+func (m *Memory) Note(_ context.Context, key session.Key, s Shown) error {
+	m.shown.keep(key, s)
+	return nil
+}
+
+// Status is of [Locks]. It returns no error.
+func (m *Memory) Status(_ context.Context, of Login) (Status, error) {
+	status := Status{Shown: m.shown.get(of.Key)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.turns[of]; t != nil && time.Now().Before(t.rest) {
+		status.Failed = &RestError{t.failures, t.rest, t.why}
+	}
+	return status, nil
 }

@@ -99,8 +99,8 @@ type Way struct {
 // The bounds of a recipe's run.
 const (
 	runLimit    = 150 * time.Second // a captcha alone may take 90 s
-	maxReply    = 2 << 20 // of a body: what is behind it is not looked at
-	maxRedirect = 10      // of one step
+	maxReply    = 2 << 20           // of a body: what is behind it is not looked at
+	maxRedirect = 10                // of one step
 )
 
 // Run logs in to the session of that ID, beginning with the cookies of jar. It

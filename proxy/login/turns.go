@@ -24,6 +24,7 @@ type Turns struct {
 	id     string // of this process
 	last   atomic.Uint64
 	active atomic.Int64 // turns under way
+	away   atomic.Int64 // until then Status asks nobody, since none answers; Unix time in ns
 
 	mu       sync.Mutex // guards what follows
 	queues   map[Login]*queue
@@ -232,6 +233,27 @@ func (t *Turns) Void(ctx context.Context, key session.Key, version int64) {
 	if err := t.shared.Void(ctx, key, version); err != nil {
 		t.log.Warn("tell other proxies that a session is logged out", "err", err)
 	}
+}
+
+// Note tells the other proxies what a reply has shown of the session.
+func (t *Turns) Note(ctx context.Context, key session.Key, s Shown) {
+	if err := t.locks().Note(ctx, key, s); err != nil {
+		t.log.Warn("tell other proxies how a session stands", "err", err)
+	}
+}
+
+// Status is what all proxies know of a session. In an outage it is nothing, and
+// only one of a list's sessions waits to find that out.
+func (t *Turns) Status(ctx context.Context, of Login) Status {
+	if time.Now().UnixNano() < t.away.Load() {
+		return Status{}
+	}
+	status, err := t.locks().Status(ctx, of)
+	if err != nil && ctx.Err() == nil {
+		t.away.Store(time.Now().Add(keepEvery).UnixNano())
+		t.log.Warn("ask how a session stands at other proxies", "err", err)
+	}
+	return status
 }
 
 // UnderWay returns a channel that is closed when no login of the session is

@@ -8,7 +8,7 @@ import (
 )
 
 // Verdicts remembers, for this process, what the last reply that told showed of
-// each session. Make it with NewVerdicts.
+// each session. The zero Verdicts is ready.
 type Verdicts struct {
 	mu  sync.RWMutex // guards all
 	all map[session.Key]Shown
@@ -31,45 +31,50 @@ type Status struct {
 // maxShown bounds the sessions that are remembered: clients choose their IDs.
 const maxShown = 10_000
 
-// NewVerdicts returns an empty memory.
-func NewVerdicts() *Verdicts { return &Verdicts{all: map[session.Key]Shown{}} }
-
 // Note takes what the reply to a request showed that had left with the jar of
 // that version, whose last login was login. It returns true where the session
 // was not known to be so since that.
 func (v *Verdicts) Note(key session.Key, j Judgment, version, login int64) bool {
+	was := v.get(key)
+	if was.Version > version || was.Judgment == j && was.Version == version {
+		return false // of an older state than what is known, or known
+	}
+	was, kept := v.keep(key, Shown{j, version, time.Now()})
+	return kept && (was.Verdict != j.Verdict || was.Version < login)
+}
+
+func (v *Verdicts) get(key session.Key) Shown {
 	v.mu.RLock()
-	was, known := v.all[key]
-	v.mu.RUnlock()
-	if known && was.Version > version {
-		return false // of an older state than what is known
-	}
-	if known && was.Judgment == j && was.Version == version {
-		return false
-	}
+	defer v.mu.RUnlock()
+	return v.all[key]
+}
+
+// keep remembers s, unless something of a later version is known, and returns
+// what was known before.
+func (v *Verdicts) keep(key session.Key, s Shown) (was Shown, kept bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	was, known = v.all[key]
-	if known && was.Version > version {
-		return false
-	}
-	if _, ok := v.all[key]; !ok && len(v.all) >= maxShown {
+	was, known := v.all[key]
+	switch {
+	case was.Version > s.Version:
+		return was, false
+	case v.all == nil:
+		v.all = map[session.Key]Shown{}
+	case !known && len(v.all) >= maxShown:
 		for other := range v.all {
 			delete(v.all, other)
 			break
 		}
 	}
-	v.all[key] = Shown{j, version, time.Now()}
-	return !known || was.Verdict != j.Verdict || was.Version < login
+	v.all[key] = s
+	return was, true
 }
 
 // Show returns what is known of a session whose jar is jar. What was seen before
-// its last login says nothing.
+// its last login, or before it was revoked, says nothing.
 func (v *Verdicts) Show(key session.Key, jar *session.Jar) Shown {
-	v.mu.RLock()
-	s := v.all[key]
-	v.mu.RUnlock()
-	if s.Version < jar.Login() {
+	s := v.get(key)
+	if s.Version < max(jar.Login(), jar.Floor()) {
 		return Shown{}
 	}
 	return s

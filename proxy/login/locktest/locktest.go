@@ -180,6 +180,15 @@ func Run(t *testing.T, open func(t *testing.T) login.Locks) {
 			forced.Holder = "c"
 			f.want(forced, login.Busy)
 		}},
+		{"what was shown of a session is known, and why its login rests", func(f *fixture) {
+			f.wantStatus(login.Status{})
+			f.note(login.Out, "logged_out.redirect", 10)
+			f.note(login.In, "recipe", 9) // of an older jar
+			f.wantStatus(login.Status{Shown: shown(login.Out, "logged_out.redirect", 10)})
+			f.end(f.granted(f.ask("a")), login.Result{Why: "wrong", Rest: time.Hour})
+			f.note(login.In, "recipe", 11)
+			f.wantStatus(login.Status{Shown: shown(login.In, "recipe", 11), Failed: &login.RestError{Failures: 1, Why: "wrong"}})
+		}},
 		{"of many that ask at once, one at a time has it", func(f *fixture) {
 			var now, most, turns atomic.Int32
 			var wg sync.WaitGroup
@@ -283,5 +292,34 @@ func (f *fixture) void(version int64) {
 	f.Helper()
 	if err := f.locks.Void(f.Context(), Of.Key, version); err != nil {
 		f.Fatal(err)
+	}
+}
+
+// noted is when tests have seen a session.
+var noted = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+
+func shown(v login.Verdict, rule string, version int64) login.Shown {
+	return login.Shown{Judgment: login.Judgment{Verdict: v, Rule: rule}, Version: version, Time: noted}
+}
+
+func (f *fixture) note(v login.Verdict, rule string, version int64) {
+	f.Helper()
+	if err := f.locks.Note(f.Context(), Of.Key, shown(v, rule, version)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// wantStatus compares all but when a rest ends.
+func (f *fixture) wantStatus(want login.Status) {
+	f.Helper()
+	got, err := f.locks.Status(f.Context(), Of)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if (got.Failed == nil) != (want.Failed == nil) || got.Failed != nil && (got.Failed.Failures != want.Failed.Failures || got.Failed.Why != want.Failed.Why) {
+		f.Errorf("the rest is %+v, want %+v", got.Failed, want.Failed)
+	}
+	if got.Judgment != want.Judgment || got.Version != want.Version || !got.Time.Equal(want.Time) {
+		f.Errorf("shown %+v, want %+v", got.Shown, want.Shown)
 	}
 }

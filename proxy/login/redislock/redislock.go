@@ -58,11 +58,18 @@ var (
 	endLua string
 	//go:embed void.lua
 	voidLua string
+	//go:embed note.lua
+	noteLua string
+	//go:embed status.lua
+	statusLua string
 
 	takeScript = redis.NewScript(takeLua)
 	keepScript = redis.NewScript(keepLua)
 	endScript  = redis.NewScript(endLua)
 	voidScript = redis.NewScript(voidLua)
+	noteScript = redis.NewScript(noteLua)
+
+	statusScript = redis.NewScript(statusLua)
 )
 
 // lock is the name that workers know.
@@ -223,4 +230,40 @@ func (l *Locks) Void(ctx context.Context, key session.Key, version int64) error 
 		return fmt.Errorf("void the answers of %s: %w", lock, err)
 	}
 	return nil
+}
+
+// Note is of [login.Locks].
+func (l *Locks) Note(ctx context.Context, key session.Key, s login.Shown) error {
+	lock := l.lock(key)
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	if err := noteScript.Run(ctx, l.client, []string{"{" + lock + "}:login"}, s.Version, int(s.Verdict), s.Rule, s.Time.UnixMilli()).Err(); err != nil {
+		return fmt.Errorf("note how the session of %s stands: %w", lock, err)
+	}
+	return nil
+}
+
+// Status is of [login.Locks].
+func (l *Locks) Status(ctx context.Context, of login.Login) (login.Status, error) {
+	keys := l.keys(of)
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	reply, err := statusScript.Run(ctx, l.client, keys[1:]).StringSlice()
+	r := parts{reply: reply}
+	s := login.Status{}
+	s.Version, s.Verdict, s.Rule = r.int(), login.Verdict(r.int()), r.string()
+	if seen := r.int(); seen > 0 {
+		s.Time = time.UnixMilli(seen)
+	}
+	rest := login.RestError{Failures: int(r.int()), Until: time.UnixMilli(r.int()), Why: r.string()}
+	if err == nil && (r.failed || s.Verdict > login.Out) {
+		err = errReply
+	}
+	if err != nil {
+		return login.Status{}, fmt.Errorf("ask how the session of %s stands: %w", keys[0], err)
+	}
+	if time.Now().Before(rest.Until) {
+		s.Failed = &rest
+	}
+	return s, nil
 }
