@@ -287,3 +287,35 @@ func TestALargeLoginPasses(t *testing.T) {
 		}
 	})
 }
+
+// Another user's login is another login, also while one is under way and after
+// it: it goes to the site, and comes back with the site's own answer.
+func TestAnotherUsersLoginIsNotSwallowed(t *testing.T) {
+	t.Parallel()
+	via := world.TunnelH1
+	hold := make(chan struct{})
+	site := loginsites.New(loginsites.Options{OnLogin: func(int) { <-hold }})
+	w := loginWorld(t, site, loginRules())
+	token := formToken(t, w.Proxy, via)
+	bob := func() {
+		form := url.Values{"user": {"bob"}, "password": {loginsites.Password}, "token": {formToken(t, w.Proxy, via)}}.Encode()
+		a := world.Do(t, w.Client(via), world.Request(t, http.MethodPost, via.URL("/login"), strings.NewReader(form), "Content-Type", "application/x-www-form-urlencoded"))
+		if a.StatusCode != http.StatusOK || !strings.Contains(a.Text, "Please sign in") {
+			t.Errorf("bob is answered %d to %q, want the site's own form", a.StatusCode, a.Header.Get("Location"))
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		post(t, w.Proxy, via, loginsites.Password, token)
+	}()
+	world.Eventually(t, "a login is under way", func() bool { return site.Logins() == 1 })
+	bob()
+	close(hold)
+	<-done
+	bob()
+	if site.Attempts() != 3 {
+		t.Errorf("%d logins reached the site, want all three", site.Attempts())
+	}
+	wantHello(t, w.Get(t, via, "/account"))
+}
