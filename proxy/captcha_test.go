@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type solver struct {
 	verifier *captchatest.Verifier
 	err      error
 	hold     chan struct{} // nil: at once
+	old      atomic.Bool   // its tokens are good for oldRest
 
 	mu    sync.Mutex
 	tasks []captcha.Task
@@ -60,8 +62,15 @@ func (s *solver) Solve(ctx context.Context, t captcha.Task, open captcha.Opener)
 	u, _ := url.Parse(t.Page)
 	token := "03AF" + rand.Text()
 	s.verifier.Issue(captchatest.Issued{Token: token, SiteKey: t.SiteKey, Action: t.Action, Hostname: u.Hostname(), At: time.Now()})
-	return captcha.Answer{Token: token, Issued: time.Now()}, nil
+	issued := time.Now()
+	if s.old.Load() {
+		issued = issued.Add(oldRest - t.Type.Life())
+	}
+	return captcha.Answer{Token: token, Issued: issued}, nil
 }
+
+// oldRest is what is left of an old token's life.
+const oldRest = 2 * time.Second
 
 func (s *solver) seen() []captcha.Task {
 	s.mu.Lock()
@@ -96,6 +105,8 @@ type formWorld struct {
 	solver   *solver
 	verifier *captchatest.Verifier
 	posts    chan got
+	held     chan struct{} // until it is closed, /held is not answered
+	holding  atomic.Bool
 }
 
 func newFormWorld(t *testing.T, pages map[string]string, rules ...config.Captcha) *formWorld {
@@ -107,10 +118,15 @@ func newFormWorldOf(t *testing.T, o world.Options, pages map[string]string, rule
 	t.Helper()
 	v := captchatest.NewVerifier(widgets...)
 	w := &formWorld{solver: &solver{verifier: v}, verifier: v, posts: make(chan got, 100)}
-	pool := captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: captcha.Service{Solver: w.solver, Threads: 10}})
-	t.Cleanup(pool.Close)
-	o.Tokens = pool
+	if o.Tokens == nil {
+		o.Tokens = captcha.New(captcha.Options{Store: captcha.NewMemory(), Service: captcha.Service{Solver: w.solver, Threads: 10}})
+		t.Cleanup(o.Tokens.Close)
+	}
+	more := o.Config
 	o.Config = func(c *config.Config) {
+		if more != nil {
+			more(c)
+		}
 		for i := range rules {
 			if rules[i].Method == "" {
 				rules[i].Method = http.MethodPost
@@ -122,6 +138,11 @@ func newFormWorldOf(t *testing.T, o world.Options, pages map[string]string, rule
 		c.Sites[0].Captcha = rules
 	}
 	o.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			w.holding.Store(true)
+			<-w.held
+			return
+		}
 		if page, ok := pages[r.URL.Path]; ok && r.Method == http.MethodGet && r.URL.RawQuery == "" {
 			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 			if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/form"
@@ -16,14 +17,15 @@ import (
 // formRule says which forms of a site get a token, made ready for the road.
 type formRule struct {
 	config.Captcha
-	ask   captcha.Ask // what is configured of it
-	field string      // that takes the token, where the widget does not say; "" for auto
+	ask   captcha.Ask  // what is configured of it
+	field string       // that takes the token, where the widget does not say; "" for auto
+	told  *atomic.Bool // that a page contradicts it
 }
 
 func formRules(s config.Site) []formRule {
 	var all []formRule
 	for _, c := range s.Captcha {
-		f := formRule{Captcha: c, ask: c.Ask(s), field: c.Field}
+		f := formRule{Captcha: c, ask: c.Ask(s), field: c.Field, told: new(atomic.Bool)}
 		switch {
 		case c.Field != "" || c.Type == config.CaptchaAuto:
 		case captcha.Type(c.Type) == captcha.Turnstile:
@@ -56,6 +58,13 @@ func (f *formRule) isFor(r *http.Request) bool {
 func (f *formRule) shownBy(w page.Widget) bool {
 	return (f.Type == config.CaptchaAuto || captcha.Type(f.Type) == w.Type || f.ask.Static != "") &&
 		(f.SiteKey == "" || f.SiteKey == w.SiteKey) && (f.Action == "" || f.Action == w.Action)
+}
+
+// contradicts says whether a page shows the rule's sitekey with another type or
+// action: the site will refuse what is solved by the rule.
+func (f *formRule) contradicts(w page.Widget) bool {
+	return f.SiteKey == w.SiteKey && f.ask.Static == "" &&
+		(f.Type != config.CaptchaAuto && captcha.Type(f.Type) != w.Type || f.Action != "" && w.Action != "" && f.Action != w.Action)
 }
 
 // askFor is what to ask for a token of a widget that a page shows.

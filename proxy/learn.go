@@ -35,7 +35,9 @@ func (x *exchange) learn(r *http.Request, resp *http.Response) {
 			if !mayShow(doc) {
 				return
 			}
-			x.shown(address.String(), x.p.seen.Note(x.site.Key, address.String(), page.Scan(bytes.NewReader(doc), address)))
+			widgets := x.p.seen.Note(x.site.Key, address.String(), page.Scan(bytes.NewReader(doc), address))
+			x.compare(address, widgets)
+			x.shown(address.String(), widgets)
 		},
 	}
 }
@@ -56,6 +58,21 @@ func (x *exchange) isDocument(r *http.Request, resp *http.Response) bool {
 // mayShow says whether a document is worth more than a look.
 func mayShow(doc []byte) bool {
 	return slices.ContainsFunc([]string{"captcha", "turnstile"}, func(word string) bool { return bytes.Contains(doc, []byte(word)) })
+}
+
+// compare tells the operator, once for each rule, of a page that shows a widget
+// otherwise than the rule says.
+func (x *exchange) compare(address *url.URL, widgets []page.Widget) {
+	for i := range x.site.forms {
+		f := &x.site.forms[i]
+		at := slices.IndexFunc(widgets, f.contradicts)
+		if at < 0 || slices.ContainsFunc(widgets, f.shownBy) || f.told.Swap(true) {
+			continue
+		}
+		x.p.log.Warn("a page shows a captcha otherwise than its rule says, and the site may refuse its tokens: correct the rule",
+			"site", x.site.Name, "page", address.Path, "key", f.ask.Key().String(), "type", f.Type, "page's type", string(widgets[at].Type),
+			"action", f.Action, "page's action", widgets[at].Action)
+	}
 }
 
 // shown begins to solve what a client was shown, where a rule wants that.
