@@ -53,14 +53,20 @@ func (x *exchange) fillForm(r *http.Request) *http.Response {
 	return nil
 }
 
-// signed says whether a body may not change, since another field vouches for it.
+// signed says whether a body may not change, since another field, of the head or
+// the trailer, vouches for it.
 func signed(h http.Header) bool {
-	for _, name := range []string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Signature"} {
+	for _, name := range vouching {
 		if len(h[name]) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+var vouching = []string{
+	"Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Signature",
+	"X-Signature", "X-Hub-Signature", "X-Hub-Signature-256", "X-Amz-Content-Sha256",
 }
 
 // place puts tokens into the form that is about to be sent: those it has, as

@@ -243,6 +243,9 @@ func TestWhichFormsGetAToken(t *testing.T) {
 		{"no form", v2, "/login", "text/plain", "g-recaptcha-response=", "", nil},
 		{"a page of another site", v2, "/login", urlencoded, "g-recaptcha-response=", "", []string{"Origin", "https://evil.test"}},
 		{"what another field vouches for", v2, "/login", urlencoded, "g-recaptcha-response=", "", []string{"Content-Digest", "sha-256=:AA==:"}},
+		{"what a webhook's sender signed", v2, "/login", urlencoded, "g-recaptcha-response=", "", []string{"X-Hub-Signature-256", "sha256=aa"}},
+		{"a body of two types", v2, "/login", urlencoded, "g-recaptcha-response=", "", []string{"Content-Type", "application/json"}},
+		{"a boundary that is said twice", v2, "/login", `multipart/form-data; boundary=a; boundary=b`, "--a\r\nContent-Disposition: form-data; name=\"g-recaptcha-response\"\r\n\r\n\r\n--a--\r\n", "", nil},
 		{"auto, from no page", auto, "/login", urlencoded, "g-recaptcha-response=", "", nil},
 		{"auto, from a page without a widget", auto, "/login", urlencoded, "g-recaptcha-response=", "", []string{"Referer", "https://shop.test/about"}},
 		{"auto, from a page of another site", auto, "/login", urlencoded, "g-recaptcha-response=", "", []string{"Referer", "https://evil.test/login"}},
@@ -363,6 +366,12 @@ func TestAFormIsFramedAsItCame(t *testing.T) {
 	world.Do(t, w.Client(world.TunnelH1), r)
 	if g := <-w.posts; g.length != -1 || !strings.HasPrefix(string(g.body), "g-recaptcha-response=03AF") {
 		t.Errorf("a chunked form came as %q, of length %d", g.body, g.length)
+	}
+	r = world.Request(t, http.MethodPost, world.TunnelH1.URL("/"), strings.NewReader("g-recaptcha-response="), "Content-Type", urlencoded)
+	r.ContentLength, r.Trailer = -1, http.Header{"Content-Digest": {"sha-256=:AA==:"}}
+	world.Do(t, w.Client(world.TunnelH1), r)
+	if g := <-w.posts; string(g.body) != "g-recaptcha-response=" {
+		t.Errorf("a form that its trailer vouches for came as %q", g.body)
 	}
 	g := w.post(t, world.TunnelH1, "/", urlencoded, "g-recaptcha-response=", "Expect", "100-continue")
 	if len(g.header["Expect"]) > 0 || !strings.HasPrefix(string(g.body), "g-recaptcha-response=03AF") {

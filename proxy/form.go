@@ -38,7 +38,10 @@ func (x *exchange) holdForm(r *http.Request) *refusal {
 		}
 		return nil
 	}
-	kind, ok := form.TypeOf(first(r.Header, "Content-Type"))
+	if len(r.Header["Content-Type"]) != 1 {
+		return nil // of two, each origin reads another
+	}
+	kind, ok := form.TypeOf(r.Header["Content-Type"][0])
 	if !ok || x.upload == nil || r.ContentLength > spool.Max {
 		return nil
 	}
@@ -59,7 +62,7 @@ func (x *exchange) holdForm(r *http.Request) *refusal {
 	if encoding := strings.Join(r.Header["Content-Encoding"], ","); !unpack.Identity(encoding) {
 		x.form.plain = x.unpackForm(encoding)
 	}
-	if x.form.plain != nil {
+	if x.form.plain != nil && !signed(r.Trailer) {
 		x.form.find(kind, wants, x.form.plain, x.form.plain.Size)
 	}
 	x.form.pass(r)
