@@ -71,19 +71,20 @@ func TypeOf(contentType string) (Type, bool) {
 // Scan reads a body to its end and finds the field in it. Its error is ErrForm,
 // or what r returned.
 func (t Type) Scan(r io.Reader, f Field) (Found, error) {
-	b := readers.Get().(*bufio.Reader)
-	defer readers.Put(b)
-	b.Reset(r)
-	defer b.Reset(nil)
-	found, err := t.scan(&scanner{Reader: b, boundary: t.boundary}, f)
+	s := scanners.Get().(*scanner)
+	defer scanners.Put(s)
+	s.Reset(r)
+	defer s.Reset(nil)
+	s.boundary, s.at = t.boundary, 0
+	found, err := t.scan(s, f)
 	if err != nil {
 		return Found{}, fmt.Errorf("find field %s: %w", f, err)
 	}
 	return found, nil
 }
 
-// readers are used again: most forms are smaller than one.
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, window) }}
+// scanners are used again: most forms are smaller than one.
+var scanners = sync.Pool{New: func() any { return &scanner{Reader: bufio.NewReaderSize(nil, window)} }}
 
 // Found is where a field is, or could be.
 type Found struct {
