@@ -3,7 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // it adds itself to http.DefaultServeMux, which nothing here serves
+	"net/http/pprof" // it adds itself to http.DefaultServeMux, which nothing here serves
 	"slices"
 	"strings"
 )
