@@ -29,6 +29,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/group"
 	"github.com/sessionproxy/sessionproxy/session"
 	"github.com/sessionproxy/sessionproxy/session/redisstore"
 	"github.com/sessionproxy/sessionproxy/session/redisstore/conn"
@@ -52,6 +53,8 @@ type instance struct {
 	grants    access.Store
 	access    *access.Authority
 	events    *admin.Events
+	group     *group.Group
+	reloads   chan chan struct{} // each asks for a reload, and hears of its end
 	registry  *prometheus.Registry
 	reloadOK  prometheus.Gauge
 	current   atomic.Pointer[config.Config] // in force, for the admin API
@@ -71,7 +74,7 @@ type instance struct {
 // openInstance makes the parts and binds the ports. The audit log goes to stdout
 // where the configuration says so.
 func openInstance(c *config.Config, log *slog.Logger, stdout io.Writer) (*instance, error) {
-	i := &instance{config: c, log: log, registry: prometheus.NewRegistry()}
+	i := &instance{config: c, log: log, registry: prometheus.NewRegistry(), reloads: make(chan chan struct{})}
 	if err := i.open(stdout); err != nil {
 		i.close()
 		return nil, err
@@ -125,6 +128,7 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	}
 	i.useCertificate(cert)
 	i.readiness.Need(func() bool { return i.cert.Load().complete() }, false)
+	i.joinGroup()
 	i.proxy.Protect(i.admin.Addr())
 	i.proxy.Protect(i.ops.Addr())
 	i.registerMetrics()
@@ -214,6 +218,7 @@ func (i *instance) serve(ctx context.Context) error {
 		Revoke: i.proxy.Revoke, EachUse: i.proxy.EachUse, Locate: i.proxy.Locate, Explain: i.proxy.Explain,
 		LogIn: i.proxy.LogIn, LoginStatus: i.proxy.LoginStatus, ExplainLogin: i.proxy.ExplainLogin,
 		Learned: i.proxy.Learned,
+		Group:   i.group, Reload: i.askReload,
 	}), i.log)
 	ops := admin.Server(admin.NewOps(admin.OpsOptions{Metrics: i.registry, Readiness: &i.readiness, Log: i.log}), i.log)
 
@@ -236,6 +241,7 @@ func (i *instance) serve(ctx context.Context) error {
 
 	<-ctx.Done()
 	i.readiness.Set(admin.Draining)
+	i.group.Leave()
 	i.log.Info("stopping: requests under way may finish", "within", drain)
 	limit, stop := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer stop()
@@ -270,6 +276,9 @@ func (i *instance) close() {
 		_ = file.Close() // each page was written when it was seen
 	}
 	i.closeCertificate()
+	if i.group != nil {
+		i.group.Leave()
+	}
 	i.closeAccess()
 	if i.store != nil {
 		if err := i.store.Close(); err != nil {

@@ -31,6 +31,10 @@ func (i *instance) reloadOnChange(ctx context.Context, source config.Source, loa
 		select {
 		case <-ctx.Done():
 			return
+		case done := <-i.reloads:
+			loaded = stateOf(source.File)
+			i.reload(source)
+			close(done)
 		case <-hangup:
 			i.reopenAudit()
 			loaded = stateOf(source.File)
@@ -45,6 +49,21 @@ func (i *instance) reloadOnChange(ctx context.Context, source config.Source, loa
 			}
 			last = now
 		}
+	}
+}
+
+// askReload has the configuration read anew, and returns when it was, or when
+// ctx ends.
+func (i *instance) askReload(ctx context.Context) {
+	done := make(chan struct{})
+	select {
+	case i.reloads <- done:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 

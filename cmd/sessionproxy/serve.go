@@ -84,8 +84,17 @@ func (i *instance) greet(w io.Writer, host string) {
   CA      %s
   try     curl -x %s --cacert %s https://%s/
   run     sessionproxy run%s -- CMD
+  look    %s (log in with the content of %s)
 
-`, host, proxy, i.caPath(), proxy, i.caPath(), host, i.runFlags())
+`, host, proxy, i.caPath(), proxy, i.caPath(), host, i.runFlags(), i.dashboard(), absolute(filepath.Join(i.config.State, "admin.token")))
+}
+
+// dashboard is the page that operators look at.
+func (i *instance) dashboard() string {
+	if i.config.AdminTLS() {
+		return "https://" + i.admin.Addr().String() + "/"
+	}
+	return "http://" + i.admin.Addr().String() + "/"
 }
 
 // runFlags are what "run" in another shell needs to find this proxy.

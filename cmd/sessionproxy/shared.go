@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/sessionproxy/sessionproxy/proxy/access"
 	"github.com/sessionproxy/sessionproxy/proxy/access/filestore"
 	accessredis "github.com/sessionproxy/sessionproxy/proxy/access/redisstore"
+	"github.com/sessionproxy/sessionproxy/proxy/group"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/login/redislock"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
@@ -63,6 +65,21 @@ func (i *instance) locks() login.Locks {
 		return nil
 	}
 	return redislock.New(i.client.UniversalClient, i.config.Store.Prefix, redisLimit)
+}
+
+// joinGroup tells the other proxies on the same Redis of this one.
+func (i *instance) joinGroup() {
+	o := group.Options{Admin: i.admin.Addr().String(), Version: versionString(), Log: i.log}
+	o.Host, _ = os.Hostname() // without one, its address says which it is
+	_, o.Bounds = i.proxy.Counts()
+	o.Count = func() group.Counts {
+		counts, _ := i.proxy.Counts()
+		return counts
+	}
+	if i.client != nil {
+		o.Store = i.grants
+	}
+	i.group = group.Join(o)
 }
 
 // openGrants opens what keeps operators' devices and revocations.

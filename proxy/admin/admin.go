@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +20,9 @@ import (
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/access"
+	"github.com/sessionproxy/sessionproxy/proxy/admin/dashboard"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
+	"github.com/sessionproxy/sessionproxy/proxy/group"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
@@ -42,6 +45,7 @@ type Options struct {
 	Events    *Events
 	Metrics   prometheus.Registerer
 	Trace     *trace.Log
+	Group     *group.Group
 
 	// What the proxy knows and does. Any number of requests call these at once.
 
@@ -65,6 +69,8 @@ type Options struct {
 	LogIn func(ctx context.Context, key session.Key) ([]login.Step, error)
 	// LoginStatus says how the login of a session stands.
 	LoginStatus func(ctx context.Context, key session.Key) login.Status
+	// Reload reads the configuration anew; Config says what came of it.
+	Reload func(ctx context.Context)
 	// ExplainLogin says what u is to a login, "" for nothing.
 	ExplainLogin func(ctx context.Context, u *url.URL, id string) string
 	// Learned are the captchas that the pages of a site were seen to show, by
@@ -90,6 +96,7 @@ func New(o Options) http.Handler {
 		events:    o.Events,
 		refusals:  newRefusals(o.Metrics),
 		trace:     o.Trace,
+		group:     o.Group,
 		workers:   o.Workers,
 		config:    o.Config,
 		sites:     o.Sites,
@@ -102,8 +109,9 @@ func New(o Options) http.Handler {
 		status:    o.LoginStatus,
 		explainIn: o.ExplainLogin,
 		learned:   o.Learned,
+		reload:    o.Reload,
 	}
-	s.mux = newMux(byRole(s.routes()))
+	s.mux = newMux(append(byRole(s.routes()), pages...))
 	return s
 }
 
@@ -133,7 +141,9 @@ func (s *server) routes() []route {
 		{http.MethodDelete, "/api/v1/access/{id}", s.revokeGrant},
 		{http.MethodGet, "/api/v1/clients", s.listClients},
 		{http.MethodGet, "/api/v1/config", s.showConfig},
+		{http.MethodPost, "/api/v1/config/reload", s.reloadConfig},
 		{http.MethodGet, "/api/v1/events", s.stream},
+		{http.MethodGet, "/api/v1/captcha", s.listAllTokens},
 		{http.MethodGet, "/api/v1/captcha/{site}", s.listTokens},
 		{http.MethodPost, "/api/v1/captcha/{site}/tokens", s.pushToken},
 		{http.MethodDelete, "/api/v1/captcha/{site}/tokens", s.flushTokens},
@@ -141,7 +151,9 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/api/v1/exchanges", s.listExchanges},
 		{http.MethodGet, "/api/v1/exchanges/{id}", s.showExchange},
 		{http.MethodGet, "/api/v1/explain", s.explainURL},
+		{http.MethodGet, "/api/v1/logins", s.listLogins},
 		{http.MethodGet, "/api/v1/openapi.json", s.showOpenAPI},
+		{http.MethodGet, "/api/v1/overview", s.showOverview},
 		{http.MethodGet, "/api/v1/proxy", s.showProxy},
 		{http.MethodGet, "/api/v1/sessions", s.listSessions},
 		{http.MethodGet, "/api/v1/sessions/{site}/{session}", s.showSession},
@@ -168,10 +180,10 @@ func (s *server) routes() []route {
 // can be given one, and those that give one.
 func isOpen(path string) bool {
 	switch path {
-	case "/ca.pem", "/proxy.pac", "/api/v1/login", "/api/v1/refresh":
+	case "/", "/ca.pem", "/proxy.pac", "/api/v1/login", "/api/v1/refresh":
 		return true
 	}
-	return false
+	return strings.HasPrefix(path, dashboard.Prefix)
 }
 
 type server struct {
@@ -191,6 +203,7 @@ type server struct {
 	events    *Events
 	refusals  *prometheus.CounterVec
 	trace     *trace.Log
+	group     *group.Group
 	workers   func() []Worker
 	config    func() Config
 	strangers strangers
@@ -203,6 +216,7 @@ type server struct {
 	logIn     func(context.Context, session.Key) ([]login.Step, error)
 	status    func(context.Context, session.Key) login.Status
 	explainIn func(context.Context, *url.URL, string) string
+	reload    func(context.Context)
 	mux       *http.ServeMux
 }
 
@@ -228,7 +242,7 @@ func (s *server) guard(c *call, r *http.Request) *problem {
 		c.worth = true
 		return &problem{http.StatusMisdirectedRequest, "unknown_host",
 			"This server does not answer to that name. Call it localhost or 127.0.0.1, with the port it listens on."}
-	case isForeign(r):
+	case isForeign(r) && !isVisit(r):
 		c.worth = true
 		return &problem{http.StatusForbidden, "foreign_origin",
 			"A page of another origin may not use this server. Open the address itself, or call it from a program."}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/group"
 	"github.com/sessionproxy/sessionproxy/proxy/login"
 	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/upstream"
@@ -45,6 +46,8 @@ func testOptions(t *testing.T) Options {
 		Metrics: prometheus.NewRegistry(),
 		Trace:   trace.New(listing{}),
 		Workers: func() []Worker { return nil },
+		Group:   alone(t),
+		Reload:  func(context.Context) {},
 		Config:  func() Config { return Config{Loaded: time.Now()} },
 		EachUse: func(func(session.Key, time.Time, string, string)) {},
 		CA:      []byte("-----BEGIN CERTIFICATE-----\n"),
@@ -55,6 +58,14 @@ func testOptions(t *testing.T) Options {
 		LoginStatus: func(context.Context, session.Key) login.Status { return login.Status{} },
 		Upstreams:   upstream.NewPools(upstream.Options{}), // of no configuration
 	}
+}
+
+// alone is the group of one proxy.
+func alone(t *testing.T) *group.Group {
+	g := group.Join(group.Options{Host: "here", Admin: "127.0.0.5:8081", Version: "v1.2.3", Log: slog.New(slog.DiscardHandler),
+		Count: func() group.Counts { return group.Counts{} }})
+	t.Cleanup(g.Leave)
+	return g
 }
 
 func site(t *testing.T, name, key string, hosts ...string) config.Site {
@@ -176,8 +187,9 @@ func TestRoutes(t *testing.T) {
 		{"a path like an open file's", "GET", "/ca.pem/", noToken, 401},
 		{"a path that cleans to an open file's", "GET", "/x/../ca.pem", noToken, 401},
 		{"a path of two slashes", "GET", "//ca.pem", noToken, 401},
-		{"the root, without the token", "GET", "/", noToken, 401},
-		{"the root", "GET", "/", nil, 404},
+		{"the dashboard takes no other method", "POST", "/", noToken, 405},
+		{"the dashboard has no other files", "GET", "/dashboard/none.js", noToken, 404},
+		{"nor any above its own", "GET", "/dashboard/%2e%2e/dashboard.go", noToken, 404},
 		{"the API's root", "GET", "/api/v1/", nil, 404},
 		{"a path of the ops port", "GET", "/metrics", nil, 404},
 		{"a path in other case", "GET", "/API/v1/version", nil, 404},

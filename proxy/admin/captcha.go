@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,7 +16,8 @@ import (
 // Tokens is the answer to GET /api/v1/captcha/{site}: never a token.
 type Tokens struct {
 	Site     string      `json:"site"`
-	Spent    int         `json:"spent"` // solves of this hour
+	Spent    int         `json:"spent"`    // solves of this hour
+	PerHour  int         `json:"per_hour"` // its budget: the largest of its rules; 0: it declares none
 	Sitekeys []TokenList `json:"sitekeys"`
 }
 
@@ -31,18 +33,51 @@ type TokenList struct {
 	Solving int       `json:"solving"`       // by this proxy
 }
 
+// AllTokens is the answer to GET /api/v1/captcha.
+type AllTokens struct {
+	Sites []Tokens `json:"sites"` // that declare captchas, in the order of the configuration
+}
+
+// listAllTokens is GET /api/v1/captcha.
+func (s *server) listAllTokens(w http.ResponseWriter, r *http.Request) {
+	all := AllTokens{[]Tokens{}}
+	for _, site := range s.sites() {
+		if len(site.Captcha) == 0 {
+			continue
+		}
+		list, err := s.tokensOf(r.Context(), site)
+		if err != nil {
+			s.storeFailed(r.Context(), w, err)
+			return
+		}
+		all.Sites = append(all.Sites, list)
+	}
+	writeJSON(w, http.StatusOK, "application/json", all)
+}
+
 // listTokens is GET /api/v1/captcha/{site}.
 func (s *server) listTokens(w http.ResponseWriter, r *http.Request) {
 	site, ok := s.site(w, r, r.PathValue("site"))
 	if !ok {
 		return
 	}
-	all, spent, err := s.tokens.List(r.Context(), site.Key)
+	list, err := s.tokensOf(r.Context(), site)
 	if err != nil {
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
-	list := Tokens{site.Name, spent, []TokenList{}}
+	writeJSON(w, http.StatusOK, "application/json", list)
+}
+
+func (s *server) tokensOf(ctx context.Context, site config.Site) (Tokens, error) {
+	all, spent, err := s.tokens.List(ctx, site.Key)
+	if err != nil {
+		return Tokens{}, err
+	}
+	list := Tokens{site.Name, spent, 0, []TokenList{}}
+	for _, c := range site.Captcha {
+		list.PerHour = max(list.PerHour, c.Budget.PerHour)
+	}
 	known := map[captcha.Key]captcha.Type{}
 	for _, a := range s.widgets(site) {
 		known[a.Key()] = a.Type
@@ -60,7 +95,7 @@ func (s *server) listTokens(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(list.Sitekeys, func(a, b TokenList) int {
 		return cmp.Or(cmp.Compare(a.Sitekey, b.Sitekey), cmp.Compare(a.Action, b.Action))
 	})
-	writeJSON(w, http.StatusOK, "application/json", list)
+	return list, nil
 }
 
 // widgets are those of a site that can be solved: what it declares, and what its

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ type Events struct {
 	quit   chan struct{}
 	done   chan struct{}
 
-	mu        sync.Mutex // guards listeners
+	mu        sync.Mutex // guards what follows
 	listeners map[chan string]struct{}
+	kept      []string // the last maxQueue lines that were heard
 }
 
 // Bounds. What is too slow loses events, and never holds anybody up.
@@ -72,6 +75,7 @@ func (e *Events) hear(m access.Message) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.kept = append(e.kept[max(0, len(e.kept)+1-maxQueue):], m.Body)
 	for l := range e.listeners {
 		select {
 		case l <- m.Body:
@@ -80,14 +84,19 @@ func (e *Events) hear(m access.Message) {
 	}
 }
 
-// listen returns a channel of lines, nil where too many listen already.
-func (e *Events) listen() (lines chan string, stop func()) {
+// listen returns a channel of lines, which begins with the last ones that were
+// heard, nil where too many listen already.
+func (e *Events) listen(last int) (lines chan string, stop func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.listeners) >= maxListeners {
 		return nil, func() {}
 	}
-	lines = make(chan string, maxQueue)
+	old := e.kept[max(0, len(e.kept)-last):]
+	lines = make(chan string, maxQueue+len(old))
+	for _, line := range old {
+		lines <- line
+	}
 	e.listeners[lines] = struct{}{}
 	return lines, func() {
 		e.mu.Lock()
@@ -102,10 +111,16 @@ func (e *Events) Close() {
 	<-e.done
 }
 
-// stream is GET /api/v1/events: server-sent events, each one line of an audit
-// log, from now on.
+// stream is GET /api/v1/events[?last=N]: server-sent events, each one line of an
+// audit log, from now on, and as many before as are asked for and this proxy
+// has heard, 256 at most.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
-	lines, stop := s.events.listen()
+	last, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("last"), "0"))
+	if err != nil || last < 0 {
+		problem{http.StatusUnprocessableEntity, "last", "Say how many of the last events to begin with: ?last=100."}.write(w)
+		return
+	}
+	lines, stop := s.events.listen(last)
 	defer stop()
 	if lines == nil {
 		tooManyListeners.write(w)

@@ -1,12 +1,27 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/proxy/admin/dashboard"
 )
+
+// pages are the dashboard's files: no part of the API.
+var pages = []route{
+	{http.MethodGet, "/{$}", servePage},
+	{http.MethodGet, dashboard.Prefix + "{file...}", servePage},
+}
+
+// servePage is GET / and what that page asks for.
+func servePage(w http.ResponseWriter, r *http.Request) {
+	if !dashboard.Serve(w, r, cmp.Or(r.PathValue("file"), "index.html")) {
+		resource{}.ServeHTTP(w, r)
+	}
+}
 
 // caPEM is GET /ca.pem.
 func (s *server) caPEM(w http.ResponseWriter, _ *http.Request) {

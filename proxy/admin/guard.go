@@ -65,6 +65,13 @@ func isForeign(r *http.Request) bool {
 	return false
 }
 
+// isVisit says whether somebody follows a link to the dashboard from anywhere:
+// that page holds no data, and lies in no frame.
+func isVisit(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Path == "/" && len(r.Header["Origin"]) == 0 &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
 // bearer reads a token (RFC 6750 section 2.1).
 func bearer(fields []string) (token string, ok bool) {
 	if len(fields) != 1 {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
+	"github.com/sessionproxy/sessionproxy/session/cookiefile"
 )
 
 // Limits of an import: far more than a session can hold.
@@ -19,9 +22,10 @@ const (
 
 // ImportCookies is the body of POST /api/v1/sessions/{site}/{session}/cookies/import.
 type ImportCookies struct {
-	Cookies []CookieValue `json:"cookies"`
-	Replace bool          `json:"replace"` // they are all that the session holds then
-	DryRun  bool          `json:"dry_run"` // say what would become of them, and change nothing
+	Cookies []CookieValue `json:"cookies,omitempty"`
+	File    string        `json:"file,omitempty"` // in their place: the text of a file of cookies, whose format is found out
+	Replace bool          `json:"replace"`        // they are all that the session holds then
+	DryRun  bool          `json:"dry_run"`        // say what would become of them, and change nothing
 }
 
 // CookiesImported is the answer. Where no cookie is taken, nothing changed.
@@ -32,8 +36,9 @@ type CookiesImported struct {
 	Replace bool             `json:"replace"`
 	Taken   int              `json:"taken"` // set, or there already
 	Refused int              `json:"refused"`
-	Cookies []ImportedCookie `json:"cookies"` // in the order of the import
-	Removed []Cookie         `json:"removed"` // that the session held: replaced, or pushed out by its limits
+	Cookies []ImportedCookie `json:"cookies"`           // in the order of the import
+	Removed []Cookie         `json:"removed"`           // that the session held: replaced, or pushed out by its limits
+	Remarks []string         `json:"remarks,omitempty"` // on what a file holds beside cookies
 }
 
 // ImportedCookie is what became of a cookie.
@@ -67,6 +72,14 @@ func (s *server) importCookies(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	var remarks []string
+	if body.File != "" {
+		var p *problem
+		if remarks, p = body.read(); p != nil {
+			p.write(w)
+			return
+		}
+	}
 	if len(body.Cookies) > maxImported {
 		problem{http.StatusRequestEntityTooLarge, "too_many", fmt.Sprintf("An import is of %d cookies at most; a session holds 3000.", maxImported)}.write(w)
 		return
@@ -76,10 +89,29 @@ func (s *server) importCookies(w http.ResponseWriter, r *http.Request) {
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
+	imported.Remarks = remarks
 	if !body.DryRun {
 		s.changed(r.Context(), "cookies imported", site.Name, key, "taken", imported.Taken, "refused", imported.Refused, "removed", len(imported.Removed))
 	}
 	writeJSON(w, http.StatusOK, "application/json", imported)
+}
+
+// read takes the cookies out of the file.
+func (b *ImportCookies) read() (remarks []string, p *problem) {
+	if len(b.Cookies) > 0 {
+		return nil, &problem{http.StatusUnprocessableEntity, "body", "Send cookies or a file, not both."}
+	}
+	file, err := cookiefile.Read(strings.NewReader(b.File), "")
+	switch {
+	case err != nil:
+		return nil, &problem{http.StatusUnprocessableEntity, "file", "This is no file of cookies: at " + err.Error() + "."}
+	case len(file.Cookies) == 0:
+		return nil, &problem{http.StatusUnprocessableEntity, "file", "The file holds no cookies."}
+	}
+	for i := range file.Cookies {
+		b.Cookies = append(b.Cookies, ValueOf(&file.Cookies[i]))
+	}
+	return file.Remarks, nil
 }
 
 // Import takes cookies into the session id of a site, all at once, as far as
@@ -226,14 +258,21 @@ func removed(before, after *session.Jar) []Cookie {
 type CookiesExported struct {
 	Site    string        `json:"site"`
 	Session string        `json:"session"`
-	Cookies []CookieValue `json:"cookies"` // in the order of a Cookie header, without expired ones
+	Cookies []CookieValue `json:"cookies"`           // in the order of a Cookie header, without expired ones
+	File    string        `json:"file,omitempty"`    // they, in the format that was asked for
+	Remarks []string      `json:"remarks,omitempty"` // on what that can't hold
 }
 
-// exportCookies is POST /api/v1/sessions/{site}/{session}/cookies/export: it
-// reveals the values, and so is a POST, and logged.
+// exportCookies is POST /api/v1/sessions/{site}/{session}/cookies/export
+// [?format=FORMAT]: it reveals the values, and so is a POST, and logged.
 func (s *server) exportCookies(w http.ResponseWriter, r *http.Request) {
 	site, key, ok := s.session(w, r)
 	if !ok {
+		return
+	}
+	format := cookiefile.Format(r.URL.Query().Get("format"))
+	if format != "" && (format == cookiefile.HAR || !slices.Contains(cookiefile.Formats(), format)) {
+		problem{http.StatusUnprocessableEntity, "format", fmt.Sprintf("Cookies are written as %v, and not as har.", cookiefile.Formats())}.write(w)
 		return
 	}
 	exported, err := Export(r.Context(), s.store, site, key.ID)
@@ -244,6 +283,15 @@ func (s *server) exportCookies(w http.ResponseWriter, r *http.Request) {
 	case len(exported.Cookies) == 0:
 		problem{http.StatusNotFound, "unknown_session", noCookies(site.Name, key.ID)}.write(w)
 		return
+	}
+	if format != "" {
+		var text strings.Builder
+		var cookies []session.Cookie
+		for i := range exported.Cookies {
+			cookies = append(cookies, exported.Cookies[i].Cookie())
+		}
+		exported.Remarks, _ = cookiefile.Write(&text, format, cookies) // a builder takes all
+		exported.File = text.String()
 	}
 	s.changed(r.Context(), "cookies revealed", site.Name, key, "count", len(exported.Cookies))
 	writeJSON(w, http.StatusOK, "application/json", exported)
@@ -256,7 +304,7 @@ func Export(ctx context.Context, store session.Store, site config.Site, id strin
 	if err != nil {
 		return CookiesExported{}, err
 	}
-	exported := CookiesExported{site.Name, id, []CookieValue{}}
+	exported := CookiesExported{Site: site.Name, Session: id, Cookies: []CookieValue{}}
 	for _, c := range unexpired(jar) {
 		exported.Cookies = append(exported.Cookies, ValueOf(&c))
 	}

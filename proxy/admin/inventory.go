@@ -72,7 +72,19 @@ type Fault struct {
 
 // showConfig is GET /api/v1/config.
 func (s *server) showConfig(w http.ResponseWriter, _ *http.Request) {
+	writeConfig(w, s.config())
+}
+
+// reloadConfig is POST /api/v1/config/reload: it reads the configuration anew,
+// as SIGHUP does. One with faults is not put in force, and the answer has them.
+func (s *server) reloadConfig(w http.ResponseWriter, r *http.Request) {
+	s.reload(r.Context())
 	shown := s.config()
+	s.log.InfoContext(r.Context(), "reload asked for", "by", name(r.Context()), "faults", len(shown.Faults))
+	writeConfig(w, shown)
+}
+
+func writeConfig(w http.ResponseWriter, shown Config) {
 	shown.Loaded, shown.Faults = shown.Loaded.UTC(), append([]Fault{}, shown.Faults...)
 	writeJSON(w, http.StatusOK, "application/json", shown)
 }

@@ -62,7 +62,7 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	found, err := s.find(r.Context(), key)
+	found, err := s.candidates(r.Context(), key)
 	if err != nil {
 		s.storeFailed(r.Context(), w, err)
 		return
@@ -75,7 +75,10 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 	detail := SessionDetail{Cookies: []Cookie{}}
 	switch {
 	case len(found) > 0:
-		detail.Session = found[0]
+		if detail.Session, err = s.showCandidate(r.Context(), found[0]); err != nil {
+			s.storeFailed(r.Context(), w, err)
+			return
+		}
 	case jar.Version() > 0:
 		detail.Session = idle(site.Name, key.ID, jar, nil)
 		detail.Session.Login = showLoginState(s.status(r.Context(), key))

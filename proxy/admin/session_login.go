@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 // SessionLoggedIn is the answer to POST /api/v1/sessions/{site}/{session}/login.
@@ -69,4 +70,40 @@ func showLoginState(s login.Status) LoginState {
 		l.Failures, l.Error, l.NextTry = f.Failures, f.Why, f.Until.UTC()
 	}
 	return l
+}
+
+// SiteLogins are the logins of a site that declares one.
+type SiteLogins struct {
+	Site     string         `json:"site"`
+	Recipe   bool           `json:"recipe"`   // the proxy logs in by itself
+	Accounts []AccountLogin `json:"accounts"` // of the recipe
+}
+
+// AccountLogin is one account that a recipe logs in with: never its name or
+// password.
+type AccountLogin struct {
+	Session string     `json:"session"`
+	Login   LoginState `json:"login"`
+}
+
+// Logins is the answer to GET /api/v1/logins.
+type Logins struct {
+	Sites []SiteLogins `json:"sites"` // in the order of the configuration
+}
+
+// listLogins is GET /api/v1/logins.
+func (s *server) listLogins(w http.ResponseWriter, r *http.Request) {
+	all := Logins{[]SiteLogins{}}
+	for _, site := range s.sites() {
+		if site.Login == nil {
+			continue
+		}
+		one := SiteLogins{site.Name, len(site.Login.Recipe) > 0, []AccountLogin{}}
+		for _, a := range site.Login.Accounts {
+			state := s.status(r.Context(), session.Key{Site: site.Key, ID: a.ID})
+			one.Accounts = append(one.Accounts, AccountLogin{a.ID, showLoginState(state)})
+		}
+		all.Sites = append(all.Sites, one)
+	}
+	writeJSON(w, http.StatusOK, "application/json", all)
 }

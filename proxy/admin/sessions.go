@@ -3,6 +3,8 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -45,12 +47,28 @@ type LastUse struct {
 // Sessions is the answer to GET /api/v1/sessions.
 type Sessions struct {
 	Sessions []Session `json:"sessions"`
+	Total    int       `json:"total"`          // on all pages
+	Next     string    `json:"next,omitempty"` // where the next page begins; absent: this is the last
 }
 
-// listSessions is GET /api/v1/sessions[?site=NAME][&session=ID], in order of
-// site and session: those that hold cookies, and those that were lately used.
+// listSessions is GET /api/v1/sessions[?site=NAME][&session=ID][&q=TEXT]
+// [&order=used][&after=CURSOR][&limit=N], in order of site and session, or of
+// the last use: those that hold cookies, and those that were lately used.
 func (s *server) listSessions(w http.ResponseWriter, r *http.Request) {
+	p, ok := pageOf(w, r)
+	if !ok {
+		return
+	}
 	q := r.URL.Query()
+	place := candidate.name
+	switch order := q.Get("order"); order {
+	case "", "name":
+	case "used":
+		place = candidate.lastFirst
+	default:
+		problem{http.StatusUnprocessableEntity, "order", "Sessions are in order of name or used."}.write(w)
+		return
+	}
 	key := session.Key{ID: q.Get("session")}
 	if name := q.Get("site"); name != "" {
 		site, ok := s.site(w, r, name)
@@ -59,20 +77,66 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) {
 		}
 		key.Site = site.Key
 	}
-	shown, err := s.find(r.Context(), key)
+	all, err := s.candidates(r.Context(), key)
 	if err != nil {
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
-	slices.SortFunc(shown, func(a, b Session) int {
-		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Session, b.Session))
-	})
-	writeJSON(w, http.StatusOK, "application/json", Sessions{shown})
+	all = slices.DeleteFunc(all, func(c candidate) bool { return !p.holds(c.texts()...) })
+	for i := range all {
+		all[i].place = place(all[i])
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.place, b.place) })
+	answer := Sessions{Sessions: []Session{}, Total: len(all)} // an empty list is [], not null
+	all, answer.Next = cut(all, p, func(c candidate) string { return c.place })
+	for _, c := range all {
+		shown, err := s.showCandidate(r.Context(), c)
+		if err != nil {
+			s.storeFailed(r.Context(), w, err)
+			return
+		}
+		answer.Sessions = append(answer.Sessions, shown)
+	}
+	writeJSON(w, http.StatusOK, "application/json", answer)
 }
 
-// find returns the sessions that are live or were lately used, of the site and
-// the ID of key, or of all where they are "".
-func (s *server) find(ctx context.Context, key session.Key) ([]Session, error) {
+// candidate is a session before it is looked at closely, which costs more than
+// a list of thousands can pay.
+type candidate struct {
+	key   session.Key
+	site  string        // as a list shows it
+	info  *session.Info // nil: it holds no cookies
+	use   *LastUse
+	place string // in the list
+}
+
+// name is its place by site and session.
+func (c candidate) name() string { return c.site + "\x00" + c.key.ID }
+
+// lastFirst is its place by its last use.
+func (c candidate) lastFirst() string {
+	used := int64(0) // microseconds since 1970
+	if c.info != nil {
+		used = c.info.Used.UnixMicro()
+	}
+	if c.use != nil {
+		used = max(used, c.use.At.UnixMicro())
+	}
+	return fmt.Sprintf("%020d", math.MaxInt64-used) + c.name()
+}
+
+// texts are those that a search looks at.
+func (c candidate) texts() []string {
+	texts := []string{c.site, c.key.ID}
+	if c.use != nil {
+		texts = append(texts, c.use.Client, c.use.Worker)
+	}
+	return texts
+}
+
+// candidates are the sessions that are live or were lately used, or whose recipe
+// fails, of the site and the ID of key, or of all where they are "".
+func (s *server) candidates(ctx context.Context, key session.Key) ([]candidate, error) {
 	meant := func(k session.Key) bool {
 		return (key.Site == "" || k.Site == key.Site) && (key.ID == "" || k.ID == key.ID)
 	}
@@ -90,45 +154,59 @@ func (s *server) find(ctx context.Context, key session.Key) ([]Session, error) {
 	for _, site := range s.sites() {
 		names[site.Key] = site.Name
 	}
-	shown := []Session{} // an empty list is [], not null
+	all := make([]candidate, 0, len(infos))
 	have := make(map[session.Key]bool, len(infos))
-	for _, i := range infos {
-		if !meant(i.Key) {
-			continue
-		}
-		shown = append(shown, Session{
-			Site: cmp.Or(names[i.Key.Site], i.Key.Site), Session: i.Key.ID, State: Live, Cookies: i.Cookies, Version: i.Version,
-			Created: i.Created.UTC(), Used: i.Used.UTC(), Expires: i.Expires.UTC(), LastUse: uses[i.Key],
-			Login: showLoginState(s.status(ctx, i.Key)),
-		})
-		delete(uses, i.Key)
-		have[i.Key] = true
-	}
-	for k, use := range uses {
-		jar, err := s.load(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		row := idle(cmp.Or(names[k.Site], k.Site), k.ID, jar, use)
-		row.Login = showLoginState(s.status(ctx, k))
-		shown = append(shown, row)
+	add := func(k session.Key, info *session.Info, use *LastUse) {
+		all = append(all, candidate{key: k, site: cmp.Or(names[k.Site], k.Site), info: info, use: use})
 		have[k] = true
 	}
-	return append(shown, s.failing(ctx, meant, have)...), nil
+	for _, i := range infos {
+		if meant(i.Key) {
+			add(i.Key, &i, uses[i.Key])
+		}
+	}
+	for k, use := range uses {
+		if !have[k] {
+			add(k, nil, use)
+		}
+	}
+	for _, k := range s.failing(ctx) {
+		if meant(k) && !have[k] {
+			add(k, nil, nil)
+		}
+	}
+	return all, nil
 }
 
-// failing are the sessions, of those that are meant and not had, whose recipe
-// fails: that leaves them without cookies.
-func (s *server) failing(ctx context.Context, meant func(session.Key) bool, have map[session.Key]bool) []Session {
-	var all []Session
+// showCandidate looks at it.
+func (s *server) showCandidate(ctx context.Context, c candidate) (shown Session, err error) {
+	if i := c.info; i != nil {
+		shown = Session{
+			Site: c.site, Session: c.key.ID, State: Live, Cookies: i.Cookies, Version: i.Version,
+			Created: i.Created.UTC(), Used: i.Used.UTC(), Expires: i.Expires.UTC(), LastUse: c.use,
+		}
+	} else {
+		jar, err := s.load(ctx, c.key)
+		if err != nil {
+			return Session{}, err
+		}
+		shown = idle(c.site, c.key.ID, jar, c.use)
+	}
+	shown.Login = showLoginState(s.status(ctx, c.key))
+	return shown, nil
+}
+
+// failing are the sessions whose recipe fails: that may leave them without
+// cookies.
+func (s *server) failing(ctx context.Context) []session.Key {
+	var all []session.Key
 	for _, site := range s.sites() {
 		if site.Login == nil {
 			continue
 		}
 		for _, a := range site.Login.Accounts {
-			k := session.Key{Site: site.Key, ID: a.ID}
-			if l := showLoginState(s.status(ctx, k)); meant(k) && !have[k] && l.Error != "" {
-				all = append(all, Session{Site: site.Name, Session: a.ID, State: Empty, Login: l})
+			if k := (session.Key{Site: site.Key, ID: a.ID}); s.status(ctx, k).Failed != nil {
+				all = append(all, k)
 			}
 		}
 	}

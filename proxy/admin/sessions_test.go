@@ -110,7 +110,7 @@ func TestSessionsForm(t *testing.T) {
 	}
 	const want = `{"sessions":[{"site":"shop","session":"qa1","state":"live","cookies":3,"version":1764590400000000,` +
 		`"created":"2026-12-01T12:00:00Z","used":"2026-12-01T12:01:00Z","expires":"2026-12-01T13:00:00Z",` +
-		`"last_use":{"at":"2026-12-01T12:02:00Z","client":"crawler","worker":"w1"},"login":{"verdict":"unknown"}}]}` + "\n"
+		`"last_use":{"at":"2026-12-01T12:02:00Z","client":"crawler","worker":"w1"},"login":{"verdict":"unknown"}}],"total":1}` + "\n"
 	if got := ask(New(o), "GET", "/api/v1/sessions").Body.String(); got != want {
 		t.Errorf("body %s, want %s", got, want)
 	}

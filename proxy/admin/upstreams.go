@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,13 +35,44 @@ type Lease struct {
 
 // Upstreams is the answer to GET /api/v1/upstreams.
 type Upstreams struct {
-	Pools     []string   `json:"pools"`
-	Upstreams []Upstream `json:"upstreams"` // in order of pool and URL
+	Pools     []string    `json:"pools"`
+	States    []PoolState `json:"states"`    // of Pools, all pages of them
+	Upstreams []Upstream  `json:"upstreams"` // in order of pool and URL
+	Total     int         `json:"total"`     // on all pages
+	Next      string      `json:"next,omitempty"`
 }
 
-// listUpstreams is GET /api/v1/upstreams[?pool=NAME].
+// PoolState counts the upstreams of a pool by their states.
+type PoolState struct {
+	Pool    string `json:"pool"`
+	Free    int    `json:"free"`
+	Leased  int    `json:"leased"`
+	Taken   int    `json:"taken"`
+	Resting int    `json:"resting"`
+	Waiting int    `json:"waiting"` // requests of this proxy that wait for a lease
+}
+
+func (p *PoolState) count(state string) {
+	switch state {
+	case "free":
+		p.Free++
+	case "leased":
+		p.Leased++
+	case "taken":
+		p.Taken++
+	case "resting":
+		p.Resting++
+	}
+}
+
+// listUpstreams is GET /api/v1/upstreams[?pool=NAME][&q=TEXT][&after=CURSOR]
+// [&limit=N].
 func (s *server) listUpstreams(w http.ResponseWriter, r *http.Request) {
-	all := Upstreams{Pools: []string{}, Upstreams: []Upstream{}}
+	page, ok := pageOf(w, r)
+	if !ok {
+		return
+	}
+	all := Upstreams{Pools: []string{}, States: []PoolState{}}
 	pools := s.upstreams.All()
 	if name := r.URL.Query().Get("pool"); name != "" {
 		p, ok := s.pool(w, name)
@@ -49,20 +81,44 @@ func (s *server) listUpstreams(w http.ResponseWriter, r *http.Request) {
 		}
 		pools = []*upstream.Pool{p}
 	}
+	rows := []Upstream{} // an empty list is [], not null
 	for _, p := range pools {
-		all.Pools = append(all.Pools, p.Name())
 		list, err := p.List(r.Context())
 		if err != nil {
 			s.ledgerFailed(r.Context(), w, err)
 			return
 		}
+		state := PoolState{Pool: p.Name()}
+		if usage, err := p.Usage(r.Context()); err == nil { // else nobody knows
+			state.Waiting = usage.Waiting
+		}
 		for _, st := range list {
-			if u, err := upstream.Parse(st.URL); err == nil { // else nobody could lease it
-				all.Upstreams = append(all.Upstreams, showUpstream(p, u, st))
+			u, err := upstream.Parse(st.URL)
+			if err != nil {
+				continue // nobody could lease it
+			}
+			row := showUpstream(p, u, st)
+			state.count(row.State)
+			if page.holds(row.texts()...) {
+				rows = append(rows, row)
 			}
 		}
+		all.Pools, all.States = append(all.Pools, p.Name()), append(all.States, state)
 	}
+	place := func(u Upstream) string { return u.Pool + "\x00" + u.URL + "\x00" + u.ID }
+	slices.SortFunc(rows, func(a, b Upstream) int { return cmp.Compare(place(a), place(b)) })
+	all.Total = len(rows)
+	all.Upstreams, all.Next = cut(rows, page, place)
 	writeJSON(w, http.StatusOK, "application/json", all)
+}
+
+// texts are those that a search looks at.
+func (u *Upstream) texts() []string {
+	texts := []string{u.Pool, u.URL, u.ID, u.State, u.Reason}
+	for _, l := range u.Leases {
+		texts = append(texts, l.Owner)
+	}
+	return texts
 }
 
 func showUpstream(p *upstream.Pool, u upstream.Upstream, st upstream.Status) Upstream {
