@@ -5,11 +5,11 @@ import { h, s } from "./dom.js";
 const WIDTH = 600;
 const HEIGHT = 120;
 
-/** The lowest of 1, 2, 5, 10 … that is not below n: where the axis ends. */
+/** The lowest round number that is not below n: where the axis ends. */
 function ceiling(n) {
   if (n <= 0) return 1;
   const unit = 10 ** Math.floor(Math.log10(n));
-  return [1, 2, 5, 10].find((step) => step * unit >= n) * unit;
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= n) * unit;
 }
 
 export class Chart {
