@@ -53,6 +53,7 @@ export function open(root) {
     source = new EventSource(`/api/v1/trace?${query}`);
     source.addEventListener("exchange", (e) => {
       const x = JSON.parse(e.data);
+      for (const many of ["cookies", "set_cookies", "captcha", "why"]) x[many] ??= [];
       // A tunnel comes twice: when it opens, and when it ends.
       list = [x, ...list.filter((other) => other.id !== x.id)].slice(0, KEPT);
       soon();
