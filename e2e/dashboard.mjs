@@ -8,7 +8,7 @@ import { chromium } from "playwright-core";
 
 const [admin, proxy, pid, token] = process.argv.slice(2);
 const origin = new URL(admin).origin;
-const views = ["", "sessions", "sessions/shop/default", "upstreams", "captcha", "logins", "events", "setup"];
+const views = ["", "sessions", "sessions/shop/default", "exchanges", "upstreams", "captcha", "logins", "events", "setup"];
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 const saw = { faults: [], foreign: [], wide: [], axe: [] };
 
@@ -106,6 +106,14 @@ try {
   await visit(page, "events");
   saw.event = (await page.getByRole("row").filter({ hasText: "/revoke" }).first().textContent()).replace(/\s+/g, " ");
 
+  // Why a request went as it did.
+  await visit(page, "exchanges");
+  await page.getByRole("button", { name: "Why GET shop.test/set went so" }).click();
+  await page.getByRole("dialog").getByRole("cell", { name: "captured", exact: true }).waitFor();
+  await check(page, "why");
+  saw.secret ||= (await page.content()).includes("THEVALUE");
+  await page.keyboard.press("Escape");
+
   // Cookies of a file go into it.
   await visit(page, "sessions/shop/default");
   await page.getByRole("button", { name: "Import" }).click();
@@ -146,7 +154,7 @@ try {
   await holder.getByLabel("Admin token").first().check();
   await holder.locator("input[name=token]").fill(token);
   await holder.getByRole("button", { name: "Log in" }).click();
-  await holder.getByText("admin token").waitFor();
+  await holder.locator(".who .name", { hasText: "admin token" }).waitFor();
   await holder.getByRole("button", { name: "Log out" }).click();
   await holder.waitForSelector(".signin");
 } finally {
