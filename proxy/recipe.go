@@ -220,11 +220,7 @@ func (t *recipeTurn) logIn(ctx context.Context, base *session.Jar) error {
 	}
 	cause := login.CauseOf(err)
 	pause := restAfter(cause, t.Turn)
-	outcome := "recipe_failed"
-	if cause == login.Hindered {
-		outcome = "recipe_hindered"
-	}
-	site.counts.login(outcome)
+	site.counts.login("recipe_failed")
 	t.p.log.Warn("recipe: login failed", "site", site.Name, "session", id, "failures", t.Failures, "refused", cause == login.Refused,
 		"next_in", pause.Round(time.Second).String(), "err", err)
 	return t.rest(ctx, cause, err.Error(), pause)
