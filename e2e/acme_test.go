@@ -4,12 +4,14 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,18 +33,55 @@ type acmeProxies struct {
 	roots  string    // PEM file, to verify them
 }
 
-// newACMEProxies has Pebble look at both: by http-01 at the first, by
-// tls-alpn-01 at the second.
+// newACMEProxies has Pebble look at both, through balancers: whoever fetches,
+// any of those that run is asked.
 func newACMEProxies(t *testing.T, life time.Duration) *acmeProxies {
 	t.Helper()
 	p := &acmeProxies{dir: t.TempDir(), redis: redistest.Single(t)}
 	for i := range p.https {
 		p.https[i], p.http[i] = freeAddr(t), freeAddr(t)
 	}
-	p.pebble = pebbletest.Start(t, pebbletest.Options{HTTP: p.http[0], TLS: p.https[1], Life: life})
+	p.pebble = pebbletest.Start(t, pebbletest.Options{HTTP: balance(t, p.http[:]), TLS: balance(t, p.https[:]), Life: life})
 	p.roots = filepath.Join(p.dir, "roots.pem")
 	write(t, p.roots, p.pebble.Root())
 	return p
+}
+
+// balance is an address whose connections lead to each of addrs in turn, of
+// those that somebody serves.
+func balance(t *testing.T, addrs []string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for turn := 0; ; turn++ {
+			client, err := ln.Accept()
+			if err != nil {
+				return // closed
+			}
+			open.Go(func() {
+				defer client.Close()
+				for i := range addrs {
+					server, err := net.Dial("tcp", addrs[(turn+i)%len(addrs)])
+					if err != nil {
+						continue
+					}
+					defer server.Close()
+					go io.Copy(server, client)
+					io.Copy(client, server)
+					return
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		open.Wait()
+	})
+	return ln.Addr().String()
 }
 
 // start starts one of the two. The first makes the CA that both sign with.

@@ -32,3 +32,23 @@ func TestSealedValuesStayInTheirPlace(t *testing.T) {
 		t.Errorf("a short key: %v, want %v", err, seal.ErrKeyBytes)
 	}
 }
+
+// FuzzOpen: nothing opens but what was sealed, or written before there was a key.
+func FuzzOpen(f *testing.F) {
+	s, err := seal.New([][]byte{bytes.Repeat([]byte{1}, 16)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	sealed := s.Seal("key", "field", []byte("value"))
+	f.Add(string(sealed))
+	f.Add("\x00plain")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, stored string) {
+		value, err := s.Open("key", "field", stored)
+		switch {
+		case err != nil, stored == string(sealed):
+		case stored[0] != 0 || string(value) != stored[1:]:
+			t.Errorf("%q opens as %q", stored, value)
+		}
+	})
+}
