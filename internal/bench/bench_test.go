@@ -136,7 +136,8 @@ func TestProxyThatEndsAtOnceIsReportedWithItsLog(t *testing.T) {
 	if err := os.WriteFile(b.file(sessionproxy), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.start(t.Context(), sessionproxy)
+	b.program = b.file(sessionproxy)
+	_, err = b.start(t.Context(), embedded)
 	if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "no such key") {
 		t.Errorf("start: error %v, want exit status 2 and the log", err)
 	}

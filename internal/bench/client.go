@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -28,20 +29,33 @@ type client interface {
 const patience = 2 * time.Minute
 
 func dial(p *proxy, r row, tickets tls.ClientSessionCache) (client, error) {
-	if r.h2 {
-		return dialH2(p, p.target(r.path), tickets)
+	target, host := p.target(r.path), originHost
+	switch {
+	case r.hosts > 0: // the session is not theirs
+		target, host = r.path, manyHost(int(p.hosts.Add(1)))
+	case r.any:
+		target = r.path
 	}
-	return dialH1(p, p.target(r.path), tickets)
+	switch {
+	case r.socket:
+		return dialSocket(p, tickets)
+	case r.h2:
+		return dialH2(p, target, tickets)
+	}
+	return dialH1(p, host, target, tickets)
 }
 
-// dialTunnel opens a tunnel to the origin and TLS in it, for one protocol.
-func dialTunnel(p *proxy, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
+// manyHost is the name of the nth of many hosts, which are one origin.
+func manyHost(n int) string { return fmt.Sprintf("h%d.%s", n, originHost) }
+
+// dialTunnel opens a tunnel to the origin's host and TLS in it, for one protocol.
+func dialTunnel(p *proxy, host, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
 	raw, err := net.Dial("tcp", p.addr)
 	if err != nil {
 		return nil, err
 	}
 	raw.SetDeadline(time.Now().Add(patience))
-	conn, err := connect(raw, p, protocol, tickets)
+	conn, err := connect(raw, p, host, protocol, tickets)
 	if err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("connect through %s: %w", p.name, err)
@@ -49,31 +63,30 @@ func dialTunnel(p *proxy, protocol string, tickets tls.ClientSessionCache) (*tls
 	return conn, nil
 }
 
-var connectRequest = []byte("CONNECT " + originHost + ":443 HTTP/1.1\r\n" +
-	"Host: " + originHost + ":443\r\n" +
-	"Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + "\r\n\r\n")
-
-func connect(raw net.Conn, p *proxy, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
-	if _, err := raw.Write(connectRequest); err != nil {
-		return nil, err
-	}
-	br := bufio.NewReaderSize(raw, 1<<10)
-	if _, err := readHead(br); err != nil {
-		return nil, err
-	}
-	if br.Buffered() > 0 {
-		return nil, errors.New("bytes before the TLS handshake")
+func connect(raw net.Conn, p *proxy, host, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
+	if authority := p.authority(host); authority != "" {
+		if _, err := fmt.Fprintf(raw, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: Basic %s\r\n\r\n",
+			authority, base64.StdEncoding.EncodeToString([]byte(clientName+":"+password))); err != nil {
+			return nil, err
+		}
+		br := bufio.NewReaderSize(raw, 1<<10)
+		if _, err := readHead(br); err != nil {
+			return nil, err
+		}
+		if br.Buffered() > 0 {
+			return nil, errors.New("bytes before the TLS handshake")
+		}
 	}
 	conn := tls.Client(raw, &tls.Config{
 		RootCAs:            p.roots,
-		ServerName:         originHost,
-		NextProtos:         []string{protocol},
+		ServerName:         host,
+		NextProtos:         slices.Compact([]string{protocol, "http/1.1"}), // as browsers offer them
 		ClientSessionCache: tickets,
 	})
 	if err := conn.Handshake(); err != nil {
 		return nil, err
 	}
-	if got := conn.ConnectionState().NegotiatedProtocol; got != protocol {
+	if got := conn.ConnectionState().NegotiatedProtocol; got != protocol && (got != "" || protocol != "http/1.1") { // Squid says nothing of HTTP/1.1
 		return nil, fmt.Errorf("negotiated %q, want %q", got, protocol)
 	}
 	return conn, nil
@@ -86,13 +99,13 @@ type h1 struct {
 	request []byte
 }
 
-func dialH1(p *proxy, target string, tickets tls.ClientSessionCache) (*h1, error) {
-	conn, err := dialTunnel(p, "http/1.1", tickets)
+func dialH1(p *proxy, host, target string, tickets tls.ClientSessionCache) (*h1, error) {
+	conn, err := dialTunnel(p, host, "http/1.1", tickets)
 	if err != nil {
 		return nil, err
 	}
 	return &h1{Conn: conn, r: bufio.NewReader(conn), request: []byte("GET " + target + " HTTP/1.1\r\n" +
-		"Host: " + originHost + "\r\n" +
+		"Host: " + p.host(host) + "\r\n" +
 		"User-Agent: bench\r\n" +
 		"Accept: */*\r\n" +
 		"Accept-Encoding: gzip, deflate\r\n" +

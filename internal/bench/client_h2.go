@@ -31,7 +31,7 @@ type h2 struct {
 const window = 8 << 20
 
 func dialH2(p *proxy, target string, tickets tls.ClientSessionCache) (*h2, error) {
-	conn, err := dialTunnel(p, "h2", tickets)
+	conn, err := dialTunnel(p, originHost, "h2", tickets)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func dialH2(p *proxy, target string, tickets tls.ClientSessionCache) (*h2, error
 	c.fields = []hpack.HeaderField{
 		{Name: ":method", Value: "GET"},
 		{Name: ":scheme", Value: "https"},
-		{Name: ":authority", Value: originHost},
+		{Name: ":authority", Value: p.host(originHost)},
 		{Name: ":path", Value: target},
 		{Name: "user-agent", Value: "bench"},
 		{Name: "accept", Value: "*/*"},

@@ -104,10 +104,11 @@ func (p *proxy) settled(ctx context.Context, prod client, calm time.Duration) (i
 				return 0, err
 			}
 		}
-		now, err := residentKiB(p.cmd.Process.Pid)
+		used, err := usageOf(p.cmd.Process.Pid)
 		if err != nil {
 			return 0, err
 		}
+		now := used.resident
 		if max(now-reference, reference-now) > reference/100 {
 			reference, since = now, time.Now()
 		}

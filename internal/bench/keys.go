@@ -26,20 +26,33 @@ func makeCA(name, certFile, keyFile string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := x509.MarshalPKCS8PrivateKey(ca.PrivateKey)
+	return ca, writePair(ca, certFile, keyFile)
+}
+
+func writePair(pair tls.Certificate, certFile, keyFile string) error {
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
-		return tls.Certificate{}, err
+		return err
 	}
 	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
-		return tls.Certificate{}, err
+		return err
 	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate[0]})
-	return ca, os.WriteFile(certFile, cert, 0o600)
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
+	return os.WriteFile(certFile, cert, 0o600)
+}
+
+// writeLeaf is makeLeaf to files.
+func writeLeaf(ca tls.Certificate, host, certFile, keyFile string) error {
+	leaf, err := makeLeaf(ca, host)
+	if err != nil {
+		return err
+	}
+	return writePair(leaf, certFile, keyFile)
 }
 
 func makeLeaf(ca tls.Certificate, host string) (tls.Certificate, error) {
 	return issue(&x509.Certificate{
-		DNSNames:    []string{host},
+		DNSNames:    []string{host, "*." + host},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, &ca)

@@ -48,8 +48,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2 // the flag package has said why
 	}
 	results, err := measure(ctx, opts, stderr)
-	// What was measured before a failure is still worth reading.
-	err = errors.Join(err, printResults(stdout, results))
+	// What was measured before a failure is still worth reading, and keeping.
+	err = errors.Join(err, printResults(stdout, results), keep(opts, results), judge(opts.gate, results))
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
@@ -58,58 +58,80 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 type options struct {
-	rows    []row
-	proxies []string
-	rounds  int
-	window  time.Duration // of one round of one proxy
-	idle    int           // connections held in the idle rows
-	calm    time.Duration // for so long memory must stand still before it counts there
-	program string        // sessionproxy; "" builds it
-	base    string        // another build of it
-	profile string        // file of sessionproxy's CPU profile
+	rows       []row
+	proxies    []string
+	rounds     int
+	window     time.Duration // of one round of one proxy
+	idle       int           // connections held in the idle rows
+	idleRounds int           // at most, of those
+	calm       time.Duration // for so long memory must stand still before it counts there
+	program    string        // sessionproxy; "" builds it
+	base       string        // another build of it
+	profile    string        // file of sessionproxy's CPU profile
+
+	record, report, gate string // files; "" none
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	rowList := fs.String("rows", strings.Join(rowNames(), ","), "what to measure")
-	proxyList := fs.String("proxies", strings.Join(proxyNames, ","), "whom to measure")
+	rowList := fs.String("rows", "", "what to measure (default all)")
+	proxyList := fs.String("proxies", "", "whom to measure (default all)")
+	peers := fs.Bool("peers", false, "measure what a user would run otherwise, too: mitmproxy, Squid, nginx, from Debian's packages")
 	rounds := fs.Int("rounds", 7, "interleaved rounds of each row")
 	seconds := fs.Float64("seconds", 1.5, "length of one round of one proxy")
+	idle := fs.Int("idle", 0, "connections held in the idle rows (default 1000, with -peers 10000)")
+	quick := fs.Bool("quick", false, "one short round of each: shows that all works; its figures mean nothing")
 	program := fs.String("program", "", "`FILE` of the sessionproxy to measure (default: builds this tree's)")
 	baseFile := fs.String("base", "", "`FILE` of another sessionproxy, to be measured beside in the same rounds")
 	profile := fs.String("profile", "", "`FILE` for a CPU profile of sessionproxy; one built with -tags profile writes it")
-	quick := fs.Bool("quick", false, "one short round of each: shows that all works; its figures mean nothing")
+	record := fs.String("record", "", "JSON `FILE` where measured rows are kept, each in the place of an older one")
+	report := fs.String("report", "", "markdown `FILE` whose table, and the chart beside it, are made of what -record has kept")
+	gate := fs.String("gate", "", "JSON `FILE` of -record to compare with: fails where sessionproxy's ratio has grown by more than a tenth")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
 	opts := options{
-		proxies: strings.Split(*proxyList, ","),
-		rounds:  *rounds,
-		window:  time.Duration(*seconds * float64(time.Second)),
-		idle:    1000,
+		rounds: *rounds,
+		window: time.Duration(*seconds * float64(time.Second)),
+		idle:   1000, idleRounds: 3,
 		calm:    time.Second,
 		program: *program, base: *baseFile, profile: *profile,
+		record: *record, report: *report, gate: *gate,
 	}
-	if opts.base == "" {
-		opts.proxies = slices.DeleteFunc(opts.proxies, func(name string) bool { return name == base })
+	all, names := rows, proxyNames
+	if *peers {
+		all, names, opts.idle, opts.idleRounds = peerRows, append(slices.Clone(proxyNames), peerNames...), 10_000, 1
 	}
 	if *quick {
 		opts.rounds, opts.window, opts.idle, opts.calm = 1, 300*time.Millisecond, 100, 200*time.Millisecond
 	}
+	if *idle > 0 {
+		opts.idle = *idle
+	}
+	if *rowList == "" {
+		*rowList = strings.Join(rowNames(all), ",")
+	}
+	opts.proxies = names
+	if *proxyList != "" {
+		opts.proxies = strings.Split(*proxyList, ",")
+	}
+	if opts.base == "" {
+		opts.proxies = slices.DeleteFunc(slices.Clone(opts.proxies), func(name string) bool { return name == base })
+	}
 
 	var errs []error
 	for name := range strings.SplitSeq(*rowList, ",") {
-		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		i := slices.IndexFunc(all, func(r row) bool { return r.name == name })
 		if i < 0 {
-			errs = append(errs, fmt.Errorf("-rows %s: there are %s", name, strings.Join(rowNames(), ", ")))
+			errs = append(errs, fmt.Errorf("-rows %s: there are %s", name, strings.Join(rowNames(all), ", ")))
 			continue
 		}
-		opts.rows = append(opts.rows, rows[i])
+		opts.rows = append(opts.rows, all[i])
 	}
 	for _, name := range opts.proxies {
-		if !slices.Contains(proxyNames, name) {
-			errs = append(errs, fmt.Errorf("-proxies %s: there are %s", name, strings.Join(proxyNames, ", ")))
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("-proxies %s: there are %s", name, strings.Join(names, ", ")))
 		}
 	}
 	if opts.rounds < 1 {

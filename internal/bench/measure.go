@@ -21,8 +21,8 @@ const connections = 16
 type sample struct {
 	perSecond float64
 	p50, p99  time.Duration
-	cpu       time.Duration // of the proxy's process, for each request
-	resident  int           // KiB, of the proxy, at the end
+	cpu       time.Duration // of the proxy's process and its children, for each request
+	resident  int           // KiB, of the proxy and its children, at the end
 	idle      float64       // KiB for each idle connection; only in idle rows
 }
 
@@ -49,7 +49,7 @@ func measure(ctx context.Context, opts options, progress io.Writer) (results []r
 	for _, r := range opts.rows {
 		rounds := opts.rounds
 		if r.idle {
-			rounds = min(rounds, 3) // memory does not depend on the moment
+			rounds = min(rounds, opts.idleRounds) // memory does not depend on the moment
 		}
 		res := result{row: r, proxies: r.among(opts.proxies), samples: make(map[string][]sample)}
 		fmt.Fprintf(progress, "%s: %d rounds of %s\n", r.name, rounds, strings.Join(res.proxies, ", "))
@@ -60,9 +60,12 @@ func measure(ctx context.Context, opts options, progress io.Writer) (results []r
 			}
 			for _, name := range order {
 				var s sample
-				if r.idle {
+				switch {
+				case r.idle:
 					s, err = b.holdIdle(ctx, r, name, opts.idle, opts.calm)
-				} else {
+				case r.hosts > 0:
+					s, err = b.loadFresh(ctx, r, name)
+				default:
 					s, err = b.load(ctx, r, name, running, opts.window)
 				}
 				if ctx.Err() != nil { // the proxies had the signal too, so err says nothing
@@ -100,9 +103,24 @@ func (b *bed) load(ctx context.Context, r row, name string, running map[string]*
 	return s, nil
 }
 
+// loadFresh measures a proxy from its start, over as many requests as the row
+// has hosts.
+func (b *bed) loadFresh(ctx context.Context, r row, name string) (sample, error) {
+	p, err := b.start(ctx, name)
+	if err != nil {
+		return sample{}, err
+	}
+	defer p.stop()
+	s, err := p.round(ctx, r, 0)
+	if err != nil {
+		return sample{}, fmt.Errorf("%w\n%s", err, p.lastWords())
+	}
+	return s, nil
+}
+
 // round lets all clients make requests for so long, each finishing its last.
 func (p *proxy) round(ctx context.Context, r row, length time.Duration) (sample, error) {
-	workers := make([]worker, connections)
+	workers := make([]worker, r.clients())
 	for i := range workers {
 		w := &workers[i]
 		w.took = make([]time.Duration, 0, 1<<16)
@@ -124,7 +142,7 @@ func (p *proxy) round(ctx context.Context, r row, length time.Duration) (sample,
 		w.client = c
 	}
 
-	before, err := cpuTime(p.cmd.Process.Pid)
+	before, err := usageOf(p.cmd.Process.Pid)
 	if err != nil {
 		return sample{}, err
 	}
@@ -135,7 +153,7 @@ func (p *proxy) round(ctx context.Context, r row, length time.Duration) (sample,
 	}
 	wg.Wait()
 	elapsed := time.Since(start)
-	after, err := cpuTime(p.cmd.Process.Pid)
+	after, err := usageOf(p.cmd.Process.Pid)
 	if err != nil {
 		return sample{}, err
 	}
@@ -152,10 +170,18 @@ func (p *proxy) round(ctx context.Context, r row, length time.Duration) (sample,
 		perSecond: float64(len(took)) / elapsed.Seconds(),
 		p50:       took[len(took)/2],
 		p99:       took[len(took)*99/100],
-		cpu:       (after - before) / time.Duration(len(took)),
+		cpu:       (after.cpu - before.cpu) / time.Duration(len(took)),
 	}
-	s.resident, err = residentKiB(p.cmd.Process.Pid)
-	return s, err
+	s.resident = after.resident
+	return s, nil
+}
+
+// clients is how many work at once.
+func (r row) clients() int {
+	if r.alone {
+		return 1
+	}
+	return connections
 }
 
 // A worker is one client and the time that its requests took.
@@ -180,10 +206,18 @@ func (w *worker) run(ctx context.Context, p *proxy, r row, end time.Time) {
 			return
 		}
 		w.took = append(w.took, now.Sub(start))
-		if now.After(end) || ctx.Err() != nil {
+		if ctx.Err() != nil || r.over(len(w.took), now, end) {
 			return
 		}
 	}
+}
+
+// over says whether a client has made enough requests.
+func (r row) over(made int, now, end time.Time) bool {
+	if r.hosts > 0 {
+		return made >= r.hosts/r.clients()
+	}
+	return now.After(end)
 }
 
 // once makes one request on a new connection and closes it, without having announced that.

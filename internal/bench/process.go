@@ -6,11 +6,71 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// A usage is what a process and its children have used.
+type usage struct {
+	cpu      time.Duration // user and system time
+	resident int           // KiB, the sum of resident sets: what is shared counts for each
+}
+
+// usageOf measures a process and all below it: some proxies have helpers.
+func usageOf(pid int) (usage, error) {
+	var all usage
+	for _, p := range append(below(pid), pid) {
+		cpu, err := cpuTime(p)
+		if err != nil && p != pid {
+			continue // a helper that has just ended
+		}
+		if err != nil {
+			return usage{}, err
+		}
+		kib, err := residentKiB(p)
+		if err != nil && p == pid {
+			return usage{}, err
+		}
+		all.cpu += cpu
+		all.resident += kib
+	}
+	return all, nil
+}
+
+// below lists the children of a process, and theirs, by the parent that
+// proc_pid_stat(5) gives for each.
+func below(pid int) (all []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	parents := make(map[int]int, len(stats))
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := bytes.Cut(stat, []byte(") ")) // the name may hold spaces
+		var state string
+		var parent int
+		if _, err := fmt.Sscan(string(rest), &state, &parent); err != nil {
+			continue
+		}
+		child, _ := strconv.Atoi(strings.Split(file, "/")[2]) // the pattern has digits first
+		parents[child] = parent
+	}
+	for child, parent := range parents {
+		for range 8 { // generations
+			if parent == pid {
+				all = append(all, child)
+				break
+			}
+			parent = parents[parent]
+		}
+	}
+	return all
+}
 
 // cpuTime is the user and system time that all threads of a process have used,
 // by the clock that clock_getcpuclockid(3) names: nanoseconds, where

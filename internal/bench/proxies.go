@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,7 +21,7 @@ import (
 )
 
 // The identity that clients give to every proxy. Yardsticks do not ask.
-const user, password = "bench", "correct horse"
+const clientName, password = "bench", "correct horse"
 
 // A bed is what one run of the bench stands on.
 type bed struct {
@@ -32,6 +34,7 @@ type bed struct {
 
 	program, base string // sessionproxy, and the build to compare it with
 	profile       string // where sessionproxy writes its profile; "" nowhere
+	hosts         int    // that clients may ask for besides the one
 }
 
 // makeBed makes the keys, starts the origin and, if asked for, builds
@@ -73,6 +76,14 @@ func makeBed(ctx context.Context, opts options) (b *bed, err error) {
 			return b, err
 		}
 	}
+	if slices.Contains(opts.proxies, nginx) {
+		if err := writeLeaf(ca, originHost, b.file("site.pem"), b.file("site.key")); err != nil {
+			return b, fmt.Errorf("make nginx's certificate: %w", err)
+		}
+	}
+	for _, r := range opts.rows {
+		b.hosts = max(b.hosts, r.hosts)
+	}
 	b.program, b.base, b.profile = opts.program, opts.base, opts.profile
 	if b.program == "" && slices.ContainsFunc(opts.proxies, ours) {
 		b.program = b.file(sessionproxy)
@@ -108,6 +119,9 @@ type proxy struct {
 	cookies int // it attaches to each request
 	roots   *x509.CertPool
 
+	hosts atomic.Int64 // that clients have asked for, of many
+	port  string       // of the origin
+
 	cmd     *exec.Cmd
 	log     string // file of all it writes
 	profile string // file of its CPU profile; "" none
@@ -128,10 +142,20 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 		return nil, err
 	}
 	p := &proxy{name: name, addr: addrs[0], roots: b.roots, exited: make(chan struct{})}
+	if _, p.port, err = net.SplitHostPort(b.origin.Addr().String()); err != nil {
+		return nil, err
+	}
 
 	var args []string
 	program := b.program
-	if ours(name) {
+	switch {
+	case slices.Contains(peerNames, name):
+		peer, err := b.peer(name, dir, p.addr)
+		if err != nil {
+			return nil, err
+		}
+		program, args = peer.Args[0], peer.Args[1:]
+	case ours(name):
 		if name == base {
 			program = b.base
 		} else if b.profile != "" {
@@ -143,7 +167,7 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 			return nil, err
 		}
 		args = []string{"serve", "--config", config}
-	} else {
+	default:
 		if program, err = os.Executable(); err != nil {
 			return nil, err
 		}
@@ -190,6 +214,10 @@ func (b *bed) config(name, dir string, addrs []string) string {
 	if name != embedded {
 		store = "redis://" + b.redis.addr
 	}
+	resolve := []string{fmt.Sprintf("%q: %q", originHost, b.origin.Addr())}
+	for n := range b.hosts {
+		resolve = append(resolve, fmt.Sprintf("%q: %q", manyHost(n+1), b.origin.Addr()))
+	}
 	return fmt.Sprintf(`listen: [{addr: %q, auth: ask}]
 admin: %q
 ops: %q
@@ -201,10 +229,35 @@ upstream: eu
 upstreams: {eu: {proxies: ["http://%s"], wait: 45s}} # a fresh Redis gives no lease for 30 s
 sites:
   - name: bench
-    hosts: [%q]
-    origin: {ca: %q, resolve: {%q: "%s"}}
+    hosts: [%q, "*.%s"]
+    origin: {ca: %q, resolve: {%s}}
 `, addrs[0], addrs[1], addrs[2], filepath.Join(dir, "state"), store, b.file("ca.pem"), b.file("ca.key"),
-		user, password, b.upstream.Addr(), originHost, b.file("origin.pem"), originHost, b.origin.Addr())
+		clientName, password, b.upstream.Addr(), originHost, originHost, b.file("origin.pem"), strings.Join(resolve, ", "))
+}
+
+// authority is what clients ask the proxy to connect to; "" where they do not
+// ask. Those that can't be told where a name leads get the origin's own port.
+func (p *proxy) authority(host string) string {
+	switch p.name {
+	case nginx:
+		return ""
+	case squid:
+		return net.JoinHostPort(host, p.port)
+	case mitmproxy:
+		return net.JoinHostPort("127.0.0.1", p.port) // the name comes with TLS
+	}
+	return net.JoinHostPort(host, "443")
+}
+
+// host is the Host of requests.
+func (p *proxy) host(name string) string {
+	switch p.name {
+	case squid:
+		return net.JoinHostPort(name, p.port)
+	case mitmproxy: // it would look the name up in HTTP/2
+		return p.authority(name)
+	}
+	return name
 }
 
 // ready waits until the proxy accepts connections, then logs in where there are sessions.
@@ -225,7 +278,11 @@ func (p *proxy) ready(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if !ours(p.name) {
+	switch {
+	case p.name == nginx:
+		p.cookies = sessionCookies
+		return nil
+	case !ours(p.name) && p.name != mitmproxy:
 		return nil
 	}
 	if err := p.fetch("/login"); err != nil {
@@ -240,7 +297,7 @@ func (p *proxy) ready(ctx context.Context) error {
 
 // fetch makes one request on a connection of its own.
 func (p *proxy) fetch(target string) error {
-	c, err := dialH1(p, target, nil)
+	c, err := dialH1(p, originHost, target, nil)
 	if err != nil {
 		return err
 	}

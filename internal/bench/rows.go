@@ -26,6 +26,10 @@ type row struct {
 	resume bool   // the client resumes TLS sessions
 	path   string // what is asked of the origin
 	idle   bool   // measures memory that idle connections hold, not requests
+	socket bool   // messages of a WebSocket, each echoed, for requests
+	alone  bool   // one client, not as many as connections
+	hosts  int    // each request is to a host that the proxy has not seen; so many requests of a fresh proxy
+	any    bool   // the origin does not count the cookies of a request
 
 	proxies   []string // in the order of each round
 	yardstick string   // the one whose cost is 1
@@ -71,9 +75,9 @@ var rows = []row{
 	},
 }
 
-func rowNames() []string {
-	names := make([]string, len(rows))
-	for i, r := range rows {
+func rowNames(of []row) []string {
+	names := make([]string, len(of))
+	for i, r := range of {
 		names[i] = r.name
 	}
 	return names

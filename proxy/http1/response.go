@@ -143,22 +143,20 @@ func (w *response) chunk(b []byte) {
 	w.body([]byte("\r\n"))
 }
 
-// body fills the buffer, and sends what does not fit.
+// body fills the buffer, and sends what does not fit. What would fill an empty
+// one goes past it.
 func (w *response) body(b []byte) {
-	out := w.c.out
-	n := min(len(b), outSize-len(out))
-	if n > 0 {
-		w.c.out = append(out, b[:n]...)
+	if n := min(len(b), outSize-len(w.c.out)); len(w.c.out) > 0 && n > 0 {
+		w.c.out = append(w.c.out, b[:n]...)
+		b = b[n:]
 	}
-	if b = b[max(n, 0):]; len(b) == 0 {
-		return
+	if len(b) > 0 && len(w.c.out) >= outSize {
+		w.send()
 	}
-	w.send()
-	if len(b) < outSize {
+	switch {
+	case len(b) < outSize:
 		w.c.out = append(w.c.out, b...)
-		return
-	}
-	if w.err == nil {
+	case w.err == nil:
 		_, w.err = w.c.conn.Write(b)
 	}
 }

@@ -305,3 +305,36 @@ func TestAnIdleConnectionEnds(t *testing.T) {
 		t.Errorf("read: %v, want the end", err)
 	}
 }
+
+// What a handler writes of a long body goes out as it is: a write is a TLS
+// record, and a system call.
+func TestALongBodyIsNotCutUp(t *testing.T) {
+	t.Parallel()
+	client, server := net.Pipe()
+	defer client.Close()
+	go io.Copy(io.Discard, client)
+	counted := &countedWrites{Conn: server}
+	s := &Server{Idle: time.Minute, Handler: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Length"] = []string{fmt.Sprint(8 << 14)}
+		for range 8 {
+			w.Write(make([]byte, 1<<14))
+			w.(http.Flusher).Flush()
+		}
+		client.Close()
+	}}
+	go io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	s.Serve(context.Background(), counted, func(http.ConnState) {})
+	if got := counted.n.Load(); got != 9 { // the head with the body's beginning, the rest of that, and seven more
+		t.Errorf("eight parts of a body in %d writes, want 9", got)
+	}
+}
+
+type countedWrites struct {
+	net.Conn
+	n atomic.Int64
+}
+
+func (c *countedWrites) Write(b []byte) (int, error) {
+	c.n.Add(1)
+	return c.Conn.Write(b)
+}
