@@ -1,6 +1,6 @@
 # Everything here is also one plain command; .ci/test is what CI runs.
 
-.PHONY: build demo test check lint bench docker
+.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate docker
 
 build: ## bin/sessionproxy: static, stamped
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sessionproxy ./cmd/sessionproxy
@@ -24,6 +24,15 @@ lint: ## golangci-lint at the version that .golangci.yml was written for
 bench: ## the budgets: paired ratios against goproxy's own interception, then micro-benchmarks
 	go run ./internal/bench
 	go test -run '^$$' -bench . -benchmem ./session/... ./certs/ ./proxy ./proxy/upstream ./proxy/admin
+
+bench-peers: ## the table of docs/performance.md: mitmproxy, Squid and nginx beside, from Debian's packages
+	go run ./internal/bench -peers -record docs/performance.json -report docs/performance.md
+
+bench-scale: ## the curves of docs/scaling.md
+	go run ./internal/bench -scale -rounds 5 -seconds 3 -record docs/performance.json -report docs/scaling.md
+
+bench-gate: ## fails where the cost has grown by more than a tenth against docs/performance.json
+	go run ./internal/bench -peers -rows keep-alive,new-connection,h2 -proxies sessionproxy,tuned,tuned-h2 -gate docs/performance.json
 
 docker: ## a static image without a shell
 	docker build -t sessionproxy .

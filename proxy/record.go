@@ -90,7 +90,10 @@ func (x *exchange) record() {
 	if x.err != nil {
 		attrs = append(attrs, slog.Any("err", x.err))
 	}
-	x.p.log.LogAttrs(context.WithoutCancel(x), level, "exchange", attrs...)
+	// Past the Logger, which looks for the line that calls it: nobody is told.
+	r := slog.NewRecord(time.Now(), level, "exchange", 0)
+	r.AddAttrs(attrs...)
+	_ = x.p.log.Handler().Handle(context.WithoutCancel(x), r) // a log that can't be written can't say so
 }
 
 // outcome is the metric's label: few values, none from a client.

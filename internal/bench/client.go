@@ -50,12 +50,17 @@ func manyHost(n int) string { return fmt.Sprintf("h%d.%s", n, originHost) }
 
 // dialTunnel opens a tunnel to the origin's host and TLS in it, for one protocol.
 func dialTunnel(p *proxy, host, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
+	return dialTunnelAs(p, clientName, host, protocol, tickets)
+}
+
+// dialTunnelAs is dialTunnel with another user name.
+func dialTunnelAs(p *proxy, user, host, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
 	raw, err := net.Dial("tcp", p.addr)
 	if err != nil {
 		return nil, err
 	}
 	raw.SetDeadline(time.Now().Add(patience))
-	conn, err := connect(raw, p, host, protocol, tickets)
+	conn, err := connect(raw, p, user, host, protocol, tickets)
 	if err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("connect through %s: %w", p.name, err)
@@ -63,10 +68,10 @@ func dialTunnel(p *proxy, host, protocol string, tickets tls.ClientSessionCache)
 	return conn, nil
 }
 
-func connect(raw net.Conn, p *proxy, host, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
+func connect(raw net.Conn, p *proxy, user, host, protocol string, tickets tls.ClientSessionCache) (*tls.Conn, error) {
 	if authority := p.authority(host); authority != "" {
 		if _, err := fmt.Fprintf(raw, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: Basic %s\r\n\r\n",
-			authority, base64.StdEncoding.EncodeToString([]byte(clientName+":"+password))); err != nil {
+			authority, base64.StdEncoding.EncodeToString([]byte(user+":"+password))); err != nil {
 			return nil, err
 		}
 		br := bufio.NewReaderSize(raw, 1<<10)
@@ -104,12 +109,25 @@ func dialH1(p *proxy, host, target string, tickets tls.ClientSessionCache) (*h1,
 	if err != nil {
 		return nil, err
 	}
+	return newH1(conn, p, host, target), nil
+}
+
+// dialH1As is dialH1 with another user name.
+func dialH1As(p *proxy, user, host, target string) (*h1, error) {
+	conn, err := dialTunnelAs(p, user, host, "http/1.1", nil)
+	if err != nil {
+		return nil, err
+	}
+	return newH1(conn, p, host, target), nil
+}
+
+func newH1(conn *tls.Conn, p *proxy, host, target string) *h1 {
 	return &h1{Conn: conn, r: bufio.NewReader(conn), request: []byte("GET " + target + " HTTP/1.1\r\n" +
 		"Host: " + p.host(host) + "\r\n" +
 		"User-Agent: bench\r\n" +
 		"Accept: */*\r\n" +
 		"Accept-Encoding: gzip, deflate\r\n" +
-		"Accept-Language: en\r\n\r\n")}, nil
+		"Accept-Language: en\r\n\r\n")}
 }
 
 func (c *h1) get() error {

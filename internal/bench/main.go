@@ -47,6 +47,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return 2 // the flag package has said why
 	}
+	if opts.scale {
+		steps, err := scale(ctx, opts, stderr)
+		if err = errors.Join(err, keepSteps(opts, steps)); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	results, err := measure(ctx, opts, stderr)
 	// What was measured before a failure is still worth reading, and keeping.
 	err = errors.Join(err, printResults(stdout, results), keep(opts, results), judge(opts.gate, results))
@@ -70,6 +78,7 @@ type options struct {
 	profile    string        // file of sessionproxy's CPU profile
 
 	record, report, gate string // files; "" none
+	scale                bool   // measures curves, not rows
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -78,6 +87,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	rowList := fs.String("rows", "", "what to measure (default all)")
 	proxyList := fs.String("proxies", "", "whom to measure (default all)")
 	peers := fs.Bool("peers", false, "measure what a user would run otherwise, too: mitmproxy, Squid, nginx, from Debian's packages")
+	curve := fs.Bool("scale", false, "measure how the cost of a request changes with clients, sessions and proxies; no rows")
 	rounds := fs.Int("rounds", 7, "interleaved rounds of each row")
 	seconds := fs.Float64("seconds", 1.5, "length of one round of one proxy")
 	idle := fs.Int("idle", 0, "connections held in the idle rows (default 1000, with -peers 10000)")
@@ -97,7 +107,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		idle:   1000, idleRounds: 3,
 		calm:    time.Second,
 		program: *program, base: *baseFile, profile: *profile,
-		record: *record, report: *report, gate: *gate,
+		record: *record, report: *report, gate: *gate, scale: *curve,
 	}
 	all, names := rows, proxyNames
 	if *peers {

@@ -35,6 +35,7 @@ type bed struct {
 	program, base string // sessionproxy, and the build to compare it with
 	profile       string // where sessionproxy writes its profile; "" nowhere
 	hosts         int    // that clients may ask for besides the one
+	filled        int    // sessions in Redis, see fill
 }
 
 // makeBed makes the keys, starts the origin and, if asked for, builds

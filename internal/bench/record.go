@@ -18,6 +18,7 @@ import (
 type record struct {
 	Machine string
 	Rows    []recordedRow
+	Steps   []step
 }
 
 // recordedRow is a row's medians.
@@ -54,7 +55,6 @@ func keep(opts options, results []result) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	rec.Machine = machine()
 	for _, res := range results {
 		row := res.record(opts)
 		if i := slices.IndexFunc(rec.Rows, func(r recordedRow) bool { return r.Name == row.Name }); i >= 0 {
@@ -67,6 +67,24 @@ func keep(opts options, results []result) error {
 	slices.SortStableFunc(rec.Rows, func(a, b recordedRow) int {
 		return slices.Index(order, a.Name) - slices.Index(order, b.Name)
 	})
+	return rec.write(opts)
+}
+
+// keepSteps is keep for the steps of all curves.
+func keepSteps(opts options, steps []step) error {
+	if opts.record == "" || steps == nil {
+		return nil
+	}
+	rec, err := readRecord(opts.record)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	rec.Steps = steps
+	return rec.write(opts)
+}
+
+func (rec record) write(opts options) error {
+	rec.Machine = machine()
 	text, err := json.MarshalIndent(rec, "", "\t")
 	if err != nil {
 		return err
@@ -74,8 +92,11 @@ func keep(opts options, results []result) error {
 	if err := os.WriteFile(opts.record, append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	if opts.report == "" {
+	switch {
+	case opts.report == "":
 		return nil
+	case opts.scale:
+		return reportSteps(opts.report, rec)
 	}
 	return report(opts.report, rec)
 }

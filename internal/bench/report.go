@@ -14,12 +14,30 @@ import (
 
 // The table stands between these lines of a page.
 const (
-	tableBegin = "<!-- measured: make bench-peers writes what follows -->\n"
+	tableBegin = "<!-- measured: internal/bench writes what follows -->\n"
 	tableEnd   = "<!-- /measured -->\n"
 )
 
 // report writes the table into a markdown file, and a chart beside it.
 func report(file string, rec record) error {
+	if err := fillTable(file, rec.table()); err != nil {
+		return err
+	}
+	return os.WriteFile(chartOf(file), []byte(rec.chart()), 0o644)
+}
+
+// reportSteps writes the curves.
+func reportSteps(file string, rec record) error {
+	if err := fillTable(file, rec.stepTable()); err != nil {
+		return err
+	}
+	return os.WriteFile(chartOf(file), []byte(rec.stepChart()), 0o644)
+}
+
+func chartOf(page string) string { return strings.TrimSuffix(page, filepath.Ext(page)) + ".svg" }
+
+// fillTable puts a table in the place of the one that a page has.
+func fillTable(file, table string) error {
 	page, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -29,11 +47,7 @@ func report(file string, rec record) error {
 	if !found || !ended {
 		return fmt.Errorf("write table into %s: it has no lines %q and %q", file, strings.TrimSpace(tableBegin), strings.TrimSpace(tableEnd))
 	}
-	if err := os.WriteFile(file, []byte(before+tableBegin+rec.table()+tableEnd+after), 0o644); err != nil {
-		return err
-	}
-	chart := strings.TrimSuffix(file, filepath.Ext(file)) + ".svg"
-	return os.WriteFile(chart, []byte(rec.chart()), 0o644)
+	return os.WriteFile(file, []byte(before+tableBegin+table+tableEnd+after), 0o644)
 }
 
 func (rec record) table() string {
@@ -112,4 +126,52 @@ func axis(ratio float64) float64 {
 	const least, most = 0.25, 256
 	at := math.Log(min(max(ratio, least), most)/least) / math.Log(most/least)
 	return chartLabel + at*chartWidth
+}
+
+func (rec record) stepTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Machine: %s.\n", rec.Machine)
+	of := ""
+	for _, s := range rec.Steps {
+		if s.Of != of {
+			of = s.Of
+			fmt.Fprintf(&b, "\n| %s | CPU µs/request | p50 ms | p99 ms |\n|---:|---:|---:|---:|\n", of)
+		}
+		fmt.Fprintf(&b, "| %d | %.1f | %.2f | %.2f |\n", s.Count, 1e3*millis(s.CPU), millis(s.P50), millis(s.P99))
+	}
+	return b.String()
+}
+
+// stepChart draws CPU for each request over the count of each curve, both from
+// zero but for the counts, which are logarithmic.
+func (rec record) stepChart() string {
+	const width, height, gap = 160, 120, 60
+	var most float64
+	var curves [][]step
+	for i, s := range rec.Steps {
+		most = max(most, s.CPU.Seconds())
+		if i == 0 || s.Of != rec.Steps[i-1].Of {
+			curves = append(curves, nil)
+		}
+		curves[len(curves)-1] = append(curves[len(curves)-1], s)
+	}
+	var b strings.Builder
+	for n, c := range curves {
+		left := 20 + n*(width+gap)
+		span := math.Log(float64(c[len(c)-1].Count) / float64(c[0].Count))
+		fmt.Fprintf(&b, `<text x="%d" y="20" class="head">%s</text><path d="M%d 30v%d h%d" class="axis"/><polyline points="`, left, c[0].Of, left, height, width)
+		var labels strings.Builder
+		for _, s := range c {
+			x := float64(left) + width*math.Log(float64(s.Count)/float64(c[0].Count))/span
+			y := 30 + height*(1-s.CPU.Seconds()/(1.2*most))
+			fmt.Fprintf(&b, "%.1f,%.1f ", x, y)
+			fmt.Fprintf(&labels, `<text x="%.1f" y="%.1f" class="mid">%.0f µs</text><text x="%.1f" y="%d" class="mid">%d</text>`, x, y-6, 1e3*millis(s.CPU), x, height+44, s.Count)
+		}
+		fmt.Fprintf(&b, `"/>%s`+"\n", labels.String())
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui,sans-serif" font-size="10">
+<style>.head{font-weight:600;font-size:12px}.mid{text-anchor:middle}polyline{fill:none;stroke:#0b7285;stroke-width:2}.axis{fill:none;stroke:#adb5bd}text{fill:#212529}
+@media(prefers-color-scheme:dark){text{fill:#dee2e6}polyline{stroke:#3bc9db}}</style>
+%s</svg>
+`, 20+3*(width+gap), height+60, b.String())
 }

@@ -118,7 +118,7 @@ type number interface {
 }
 
 // middle is the median of one figure of the samples.
-func middle[T number](samples []sample, figure func(sample) T) T {
+func middle[S any, T number](samples []S, figure func(S) T) T {
 	values := make([]T, len(samples))
 	for i, s := range samples {
 		values[i] = figure(s)

@@ -19,6 +19,7 @@ import (
 type Upstream struct {
 	scheme     string // http, https or socks5
 	addr       string // host:port
+	shown      string // both, as a URL: each exchange's record has it
 	auth       bool   // it has credentials
 	user, pass string // of any bytes
 }
@@ -60,7 +61,8 @@ func Parse(raw string) (Upstream, error) {
 		}
 		port = strconv.FormatUint(n, 10)
 	}
-	up := Upstream{scheme: u.Scheme, addr: net.JoinHostPort(host, port)}
+	addr := net.JoinHostPort(host, port)
+	up := Upstream{scheme: u.Scheme, addr: addr, shown: u.Scheme + "://" + addr}
 	if u.User != nil {
 		pass, _ := u.User.Password()
 		return up.WithCredentials(u.User.Username(), pass)
@@ -118,7 +120,7 @@ func (u Upstream) HasCredentials() bool { return u.auth }
 func (u Upstream) Addr() string { return u.addr }
 
 // String is the upstream's URL without its credentials.
-func (u Upstream) String() string { return u.scheme + "://" + u.addr }
+func (u Upstream) String() string { return u.shown }
 
 // LogValue keeps the credentials out of logs.
 func (u Upstream) LogValue() slog.Value { return slog.StringValue(u.String()) }
