@@ -1,6 +1,6 @@
 # Everything here is also one plain command; .ci/test is what CI runs.
 
-.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate docker
+.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate image release release-check
 
 build: ## bin/sessionproxy: static, stamped
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sessionproxy ./cmd/sessionproxy
@@ -34,5 +34,14 @@ bench-scale: ## the curves of docs/scaling.md
 bench-gate: ## fails where the cost has grown by more than a tenth against docs/performance.json
 	go run ./internal/bench -peers -rows keep-alive,new-connection,h2 -proxies sessionproxy,tuned,tuned-h2 -gate docs/performance.json
 
-docker: ## a static image without a shell
-	docker build -t sessionproxy .
+image: ## a static image without a shell, by buildah, from a binary built here
+	mkdir -p bin/image/etc/ssl/certs bin/image/root/state
+	cp /etc/ssl/certs/ca-certificates.crt bin/image/etc/ssl/certs/
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/image/root/ ./cmd/sessionproxy
+	buildah build --isolation chroot --build-context build=bin/image -t sessionproxy .
+
+release: ## dist/: archives of a tagged commit with manual pages and completions, SBOMs, checksums
+	deploy/release.sh dist
+
+release-check: ## the release, made twice from fresh clones, has the same bytes
+	deploy/release-check.sh

@@ -39,24 +39,10 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	defer stop()
 	context.AfterFunc(ctx, stop) // restores the signals: the second one kills
 
-	root := &cobra.Command{
-		Use:           "sessionproxy",
-		Short:         "A forward proxy whose clients share one logged-in session per site",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := rootCommand(lookupEnv)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
-	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
-		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
-		captchaCommand(lookupEnv), explainCommand(lookupEnv), upstreamsCommand(lookupEnv), storeCommand(lookupEnv), traceCommand(lookupEnv),
-		accessCommand(lookupEnv), operatorsCommand(lookupEnv), versionCommand())
-	for _, c := range root.Commands() {
-		checkArgs(c)
-	}
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
@@ -77,6 +63,26 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 		return exitNoProgram
 	}
 	return exitFailed
+}
+
+// rootCommand is all that can be said on the command line.
+func rootCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sessionproxy",
+		Short:         "A forward proxy whose clients share one logged-in session per site",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
+	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
+		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
+		captchaCommand(lookupEnv), explainCommand(lookupEnv), upstreamsCommand(lookupEnv), storeCommand(lookupEnv), traceCommand(lookupEnv),
+		accessCommand(lookupEnv), operatorsCommand(lookupEnv), versionCommand())
+	for _, c := range root.Commands() {
+		checkArgs(c)
+	}
+	return root
 }
 
 // usageError is a command line that can't be meant.
