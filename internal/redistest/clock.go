@@ -39,8 +39,8 @@ func NewClock(t testing.TB) *Clock {
 // right one, or behind it; whole seconds.
 func (c *Clock) Set(ahead time.Duration) {
 	c.t.Helper()
-	seconds := binary.NativeEndian.AppendUint64(nil, uint64(int64(ahead/time.Second))) //nolint:gosec // two's complement, as C reads it
-	f, err := os.OpenFile(c.file(), os.O_CREATE|os.O_WRONLY, 0o600)                    // not anew: it is mapped
+	seconds := binary.NativeEndian.AppendUint64(nil, uint64(int64(ahead/time.Second)))
+	f, err := os.OpenFile(c.file(), os.O_CREATE|os.O_WRONLY, 0o600) // not anew: it is mapped
 	if err == nil {
 		_, err = f.WriteAt(seconds, 0)
 		f.Close()
