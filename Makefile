@@ -1,6 +1,6 @@
 # Everything here is also one plain command; .ci/test is what CI runs.
 
-.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate image release release-check
+.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate fuzz image release release-check
 
 build: ## bin/sessionproxy: static, stamped
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sessionproxy ./cmd/sessionproxy
@@ -24,6 +24,10 @@ lint: ## golangci-lint at the version that .golangci.yml was written for
 bench: ## the budgets: paired ratios against goproxy's own interception, then micro-benchmarks
 	go run ./internal/bench
 	go test -run '^$$' -bench . -benchmem ./session/... ./certs/ ./proxy ./proxy/upstream ./proxy/admin
+
+FUZZTIME ?= 10m
+fuzz: ## every fuzz target, FUZZTIME each
+	.ci/fuzz $(FUZZTIME)
 
 bench-peers: ## the table of docs/performance.md: mitmproxy, Squid and nginx beside, from Debian's packages
 	go run ./internal/bench -peers -record docs/performance.json -report docs/performance.md
