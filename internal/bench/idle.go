@@ -104,7 +104,7 @@ func (p *proxy) settled(ctx context.Context, prod client, calm time.Duration) (i
 				return 0, err
 			}
 		}
-		used, err := usageOf(p.cmd.Process.Pid)
+		used, err := p.usage()
 		if err != nil {
 			return 0, err
 		}

@@ -142,7 +142,7 @@ func (p *proxy) round(ctx context.Context, r row, length time.Duration) (sample,
 		w.client = c
 	}
 
-	before, err := usageOf(p.cmd.Process.Pid)
+	before, err := p.usage()
 	if err != nil {
 		return sample{}, err
 	}
@@ -153,7 +153,7 @@ func (p *proxy) round(ctx context.Context, r row, length time.Duration) (sample,
 	}
 	wg.Wait()
 	elapsed := time.Since(start)
-	after, err := usageOf(p.cmd.Process.Pid)
+	after, err := p.usage()
 	if err != nil {
 		return sample{}, err
 	}

@@ -28,12 +28,12 @@ var peerNames = []string{mitmproxy, squid, nginx}
 var peerRows = []row{
 	{
 		name: "keep-alive", note: "HTTP/1.1, 1 KiB, connections kept",
-		path: "/1k", proxies: []string{sessionproxy, tuned, stock, mitmproxy, squid, nginx}, yardstick: tuned, goal: 0.7,
+		path: "/1k", proxies: []string{sessionproxy, embedded, tuned, stock, mitmproxy, squid, nginx}, yardstick: tuned, goal: 0.7,
 	},
 	{
 		name: "new-connection", note: "CONNECT, full TLS handshake, one request of 1 KiB",
 		fresh: true,
-		path:  "/1k", proxies: []string{sessionproxy, tuned, stock, mitmproxy, squid, nginx}, yardstick: tuned, goal: 0.85,
+		path:  "/1k", proxies: []string{sessionproxy, embedded, tuned, stock, mitmproxy, squid, nginx}, yardstick: tuned, goal: 0.85,
 	},
 	{
 		name: "h2", note: "HTTP/2 to the client, 1 KiB, connections kept",
@@ -42,11 +42,11 @@ var peerRows = []row{
 	},
 	{
 		name: "1MiB", note: "HTTP/1.1, bodies of 1 MiB, connections kept",
-		path: "/1m", proxies: []string{sessionproxy, tuned, stock, mitmproxy, squid, nginx}, yardstick: tuned,
+		path: "/1m", proxies: []string{sessionproxy, embedded, tuned, stock, mitmproxy, squid, nginx}, yardstick: tuned,
 	},
 	{
 		name: "1GiB", note: "HTTP/1.1, one body of 1 GiB at a time; CPU is for the whole body. mitmproxy needs minutes for one", alone: true,
-		path: "/1g", proxies: []string{sessionproxy, tuned, squid, nginx}, yardstick: tuned, goal: 1,
+		path: "/1g", proxies: []string{sessionproxy, embedded, tuned, squid, nginx}, yardstick: tuned, goal: 1,
 	},
 	{
 		name: "set-cookie", note: "keep-alive, with a new cookie in each response, which sessionproxy writes to Redis before the client sees it", any: true,
@@ -58,8 +58,9 @@ var peerRows = []row{
 	},
 	{
 		name: "websocket", note: "messages of 64 bytes, each echoed", socket: true,
-		path: "/socket", proxies: []string{sessionproxy, tuned, mitmproxy, squid, nginx}, yardstick: tuned,
+		path: "/socket", proxies: []string{sessionproxy, embedded, tuned, mitmproxy, squid, nginx}, yardstick: tuned,
 	},
+	latency,
 	{
 		name: "idle-h1", note: "one request on each of 10,000 connections, which then stay open", idle: true,
 		path: "/1k", proxies: []string{sessionproxy, tuned, mitmproxy, squid, nginx}, yardstick: tuned,

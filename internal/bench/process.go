@@ -20,6 +20,14 @@ type usage struct {
 	resident int           // KiB, the sum of resident sets: what is shared counts for each
 }
 
+// usage is the proxy's; where there is none it is zero.
+func (p *proxy) usage() (usage, error) {
+	if p.name == direct {
+		return usage{}, nil
+	}
+	return usageOf(p.cmd.Process.Pid)
+}
+
 // usageOf measures a process and all below it: some proxies have helpers.
 func usageOf(pid int) (usage, error) {
 	var all usage

@@ -138,6 +138,9 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 	if err != nil {
 		return nil, err
 	}
+	if name == direct {
+		return b.direct()
+	}
 	addrs, err := freeAddrs(3)
 	if err != nil {
 		return nil, err
@@ -206,14 +209,25 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 	return p, nil
 }
 
+// direct is what clients have without a proxy: the origin, in this process.
+func (b *bed) direct() (*proxy, error) {
+	roots, err := readRoots(b.file("origin.pem"))
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{name: direct, addr: b.origin.Addr().String(), roots: roots, cancel: func() {}, exited: make(chan struct{})}
+	close(p.exited)
+	return p, nil
+}
+
 // ours says whether the named proxy is sessionproxy.
 func ours(name string) bool { return name == sessionproxy || name == embedded || name == base }
 
 // config is what an operator would write, and no tuning.
 func (b *bed) config(name, dir string, addrs []string) string {
-	store := "embedded"
+	store, upstream := "embedded", "direct"
 	if name != embedded {
-		store = "redis://" + b.redis.addr
+		store, upstream = "redis://"+b.redis.addr, "eu"
 	}
 	resolve := []string{fmt.Sprintf("%q: %q", originHost, b.origin.Addr())}
 	for n := range b.hosts {
@@ -226,21 +240,21 @@ state: %q
 store: %q
 ca: {cert: %q, key: %q}
 clients: [{name: %q, password: %q}]
-upstream: eu
+upstream: %s
 upstreams: {eu: {proxies: ["http://%s"], wait: 45s}} # a fresh Redis gives no lease for 30 s
 sites:
   - name: bench
     hosts: [%q, "*.%s"]
     origin: {ca: %q, resolve: {%s}}
 `, addrs[0], addrs[1], addrs[2], filepath.Join(dir, "state"), store, b.file("ca.pem"), b.file("ca.key"),
-		clientName, password, b.upstream.Addr(), originHost, originHost, b.file("origin.pem"), strings.Join(resolve, ", "))
+		clientName, password, upstream, b.upstream.Addr(), originHost, originHost, b.file("origin.pem"), strings.Join(resolve, ", "))
 }
 
 // authority is what clients ask the proxy to connect to; "" where they do not
 // ask. Those that can't be told where a name leads get the origin's own port.
 func (p *proxy) authority(host string) string {
 	switch p.name {
-	case nginx:
+	case nginx, direct:
 		return ""
 	case squid:
 		return net.JoinHostPort(host, p.port)

@@ -25,7 +25,6 @@ type record struct {
 type recordedRow struct {
 	Name, Note string
 	Date       string // it was measured
-	Command    string
 	Rounds     int
 	Yardstick  string
 	Idle       int `json:",omitempty"` // connections that were held
@@ -115,8 +114,7 @@ func readRecord(file string) (rec record, err error) {
 func (res result) record(opts options) recordedRow {
 	row := recordedRow{
 		Name: res.row.name, Note: res.row.note, Date: time.Now().UTC().Format(time.DateOnly),
-		Command: "go run ./internal/bench " + strings.Join(os.Args[1:], " "),
-		Rounds:  len(res.samples[res.proxies[0]]), Yardstick: res.row.yardstick, Goal: res.row.goal,
+		Rounds: len(res.samples[res.proxies[0]]), Yardstick: res.row.yardstick, Goal: res.row.goal,
 	}
 	if res.row.idle {
 		row.Idle = opts.idle

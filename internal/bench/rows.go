@@ -7,14 +7,15 @@ import "slices"
 // The proxies that are measured.
 const (
 	sessionproxy = "sessionproxy" // all features on: credentials, a leased upstream, cookies of a session in Redis injected, a log line for each request
-	embedded     = "embedded"     // the same, its sessions and leases in the process
+	embedded     = "embedded"     // the same, its sessions in the process, and no upstream to leave by: its requests go as far as the others' do
 	base         = "base"         // another build of sessionproxy, see -base
 	tuned        = "tuned"        // goproxy as one who knows it would set it up
 	tunedH2      = "tuned-h2"     // the same, offering HTTP/2 to its clients
 	stock        = "stock"        // goproxy as it comes
+	direct       = "direct"       // no proxy: clients ask the origin
 )
 
-var proxyNames = []string{sessionproxy, embedded, base, tuned, tunedH2, stock}
+var proxyNames = []string{sessionproxy, embedded, base, tuned, tunedH2, stock, direct}
 
 // A row is one way of using a proxy.
 type row struct {
@@ -63,6 +64,7 @@ var rows = []row{
 		name: "1MiB", note: "HTTP/1.1, bodies of 1 MiB, connections kept",
 		path: "/1m", proxies: []string{sessionproxy, tuned, stock}, yardstick: tuned,
 	},
+	latency,
 	{
 		name: "idle-h1", note: "one request on each of many connections, which then stay open",
 		idle: true,
@@ -73,6 +75,12 @@ var rows = []row{
 		h2: true, idle: true,
 		path: "/1k", proxies: []string{sessionproxy, tunedH2}, yardstick: tunedH2, budget: 56,
 	},
+}
+
+// latency is a row of bench and of its peers.
+var latency = row{
+	name: "latency", note: "keep-alive, one client, one request at a time: what the way through a proxy adds to p50", alone: true,
+	path: "/1k", proxies: []string{sessionproxy, tuned, direct}, yardstick: tuned,
 }
 
 func rowNames(of []row) []string {

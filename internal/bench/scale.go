@@ -221,7 +221,7 @@ func (l load) run(ctx context.Context) (step, error) {
 // cpuOf is the CPU time of several proxies.
 func cpuOf(proxies []*proxy) (sum time.Duration, err error) {
 	for _, p := range proxies {
-		used, err := usageOf(p.cmd.Process.Pid)
+		used, err := p.usage()
 		if err != nil {
 			return 0, err
 		}
