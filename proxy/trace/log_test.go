@@ -228,6 +228,18 @@ func TestNothingSecretIsTold(t *testing.T) {
 	}
 }
 
+// Readers of the JSON go through the lists without looking whether they are there.
+func TestAListIsNeverNull(t *testing.T) {
+	t.Parallel()
+	l := New(jars{nil})
+	l.Add(&Record{ID: "1"})
+	for _, e := range l.Last(t.Context(), Filter{}, 10) {
+		if b, err := json.Marshal(e); err != nil || strings.Contains(string(b), "null") {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+}
+
 func TestWhatIsNotAsExpectedIsSaid(t *testing.T) {
 	t.Parallel()
 	jar := set(t, new(session.Jar), 0, "sid="+value+"; Path=/")

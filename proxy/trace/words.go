@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ func (r *Record) tell(now *session.Jar) Exchange {
 		Client: r.Client, Worker: r.Worker, Site: r.Site, Session: r.Session, Selected: string(r.Selected),
 		Mode: r.Mode, Method: r.Method, Host: r.Host, Port: r.Port, Path: path(r.Target),
 		Status: r.Status, Outcome: r.Outcome, Bytes: r.Bytes, SentBytes: r.Sent,
-		Cookies: []RequestCookie{}, SetCookies: slices.Concat([]ReplyCookie{}, r.ReplyCookies), Captcha: slices.Concat([]Fill{}, r.Fills),
+		Cookies: []RequestCookie{}, SetCookies: append([]ReplyCookie{}, r.ReplyCookies...), Captcha: append([]Fill{}, r.Fills...),
 		Times: r.Spent.milliseconds(),
 	}
 	if r.Jar != nil {
