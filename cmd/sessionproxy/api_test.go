@@ -123,7 +123,7 @@ func TestAnOperatorsDay(t *testing.T) {
 		{"again", []string{"sessions", "revoke", "--session", "qa1"}, `Revoked the session qa1 of shop\.test: it held no cookies\.\n`},
 		{"one that never was", []string{"sessions", "revoke", "--session", "qa8"}, `Revoked the session qa8 of shop\.test: no such session was there\.\n`},
 		{"the same is cleared", []string{"sessions", "clear", "--session", "qa9"}, `Cleared the session qa9 of shop\.test: no such session was there\.\n`},
-		{"nothing is left", []string{"sessions", "list", "--json"}, `\{"sessions":\[\]\}\n`},
+		{"nothing is left", []string{"sessions", "list", "--json"}, `\{"sessions":\[\],"total":0\}\n`},
 	} {
 		code, stdout, stderr := r.command(t, step.args...)
 		if code != exitDone || !regexp.MustCompile(`^`+step.want+`$`).MatchString(stdout) {
