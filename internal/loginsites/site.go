@@ -32,6 +32,9 @@ type Options struct {
 	Life    time.Duration // of a login; 0: for ever
 	SameID  bool          // a login keeps the session's value, and sets no cookie
 	Latency time.Duration // of a login
+	SiteKey string        // of the form's reCAPTCHA v2; "": it has none
+	// Solved says whether the provider of the captcha takes a token.
+	Solved func(token string) bool
 	// OnLogin is called with each login that has the right password, before
 	// it is answered.
 	OnLogin func(n int)
@@ -40,7 +43,8 @@ type Options struct {
 // Site is a site with a login. It is safe for concurrent use.
 //
 //	GET  /login    the form
-//	POST /login    user, password, token: 303 to /account; 200 with the form for wrong ones, 403 without the token
+//	POST /login    user, password, token: 303 to /account; 200 with the form for wrong ones
+//	               or an unsolved captcha, 403 without the token
 //	GET  /account, /page/…  a page that says "Hello alice", or 302 to /login
 //	GET  /api/me   {"user":"alice"}, or 401
 //	GET  /public   a page for everyone
@@ -166,7 +170,11 @@ func (s *Site) form(w http.ResponseWriter, r *http.Request) {
 func (s *Site) showForm(w http.ResponseWriter, v *visitor) {
 	s.forms++
 	http.SetCookie(w, &http.Cookie{Name: "csrftoken", Value: "of-" + v.token, Path: "/"})
-	fmt.Fprintf(w, `<h1>Please sign in</h1><form method="post" action="/login"><input name="user"><input name="password" type="password"><input name="token" value="%s"></form>`, html.EscapeString(v.token))
+	fmt.Fprintf(w, `<h1>Please sign in</h1><form method="post" action="/login"><input name="user"><input name="password" type="password"><input name="token" value="%s">`, html.EscapeString(v.token))
+	if s.o.SiteKey != "" {
+		fmt.Fprintf(w, `<div class="g-recaptcha" data-sitekey="%s"><textarea name="g-recaptcha-response" hidden></textarea></div>`, html.EscapeString(s.o.SiteKey))
+	}
+	fmt.Fprint(w, `<button>Sign in</button></form>`)
 }
 
 func (s *Site) login(w http.ResponseWriter, r *http.Request) {
@@ -180,7 +188,7 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		w.WriteHeader(http.StatusForbidden)
 		return
-	case !right:
+	case !right, s.o.SiteKey != "" && !s.o.Solved(r.PostFormValue("g-recaptcha-response")):
 		s.showForm(w, v)
 		s.mu.Unlock()
 		return
