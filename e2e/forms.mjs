@@ -1,17 +1,10 @@
 // A page's form with a captcha that nobody solved, sent in each way that pages
 // know. Prints what the site answered to each, as one JSON line.
 // Usage: CHROMIUM=PATH node forms.mjs PROXY PAGE
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const [proxy, address] = process.argv.slice(2);
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM,
-  proxy: { server: proxy },
-  args: [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-  ],
-});
+const browser = await launch(proxy);
 
 // Each runs in the page, but for the native one.
 const ways = {

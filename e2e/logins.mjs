@@ -2,17 +2,10 @@
 // form at once, with a captcha that nobody solved; the third comes afterwards.
 // Prints what each saw, as one JSON line.
 // Usage: CHROMIUM=PATH node logins.mjs PROXY ORIGIN
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const [proxy, origin] = process.argv.slice(2);
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM,
-  proxy: { server: proxy },
-  args: [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-  ],
-});
+const browser = await launch(proxy);
 
 const open = async (path) => {
   const page = await (await browser.newContext()).newPage();

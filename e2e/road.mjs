@@ -2,17 +2,10 @@
 // proxy. Prints what each of them saw, as one JSON line.
 // Usage: CHROMIUM=PATH node road.mjs PROXY ASKING_PROXY ADMIN
 // A browser names itself only where it is asked to, hence the second proxy.
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const [proxy, asking, admin] = process.argv.slice(2);
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM,
-  proxy: { server: proxy },
-  args: [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-  ],
-});
+const browser = await launch(proxy);
 const saw = {};
 try {
   const context = (session) => browser.newContext(
