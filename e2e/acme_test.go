@@ -167,7 +167,7 @@ func TestTwoProxiesGetOneCertificate(t *testing.T) {
 		}
 		metrics, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || !regexp.MustCompile(`(?m)^sessionproxy_certificate_expiry_timestamp_seconds\{name="proxy.test"\} 1\.\d+e\+09$`).Match(metrics) {
+		if err != nil || !regexp.MustCompile(`(?m)^sessionproxy_certificate_not_after_timestamp_seconds\{certificate="proxy.test"\} 1\.\d+e\+09$`).Match(metrics) {
 			t.Errorf("no expiry in the metrics: %v", err)
 		}
 	}
