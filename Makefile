@@ -1,6 +1,6 @@
 # Everything here is also one plain command; .ci/test is what CI runs.
 
-.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate fuzz image release release-check
+.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate fuzz soak chaos image release release-check
 
 build: ## bin/sessionproxy: static, stamped
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sessionproxy ./cmd/sessionproxy
@@ -37,6 +37,13 @@ bench-scale: ## the curves of docs/scaling.md
 
 bench-gate: ## fails where the cost has grown by more than a tenth against docs/performance.json
 	go run ./internal/bench -peers -rows keep-alive,new-connection,h2 -proxies sessionproxy,tuned,tuned-h2 -gate docs/performance.json
+
+FOR ?= 2m
+soak: ## many clients on three proxies and a Redis with Sentinels, FOR=20m
+	go test ./internal/soak -v -count=1 -timeout 0 -for $(FOR) -clients 2000 -pause 10s
+
+chaos: ## the same while one part after the other breaks
+	go test ./internal/soak -v -count=1 -timeout 0 -for $(FOR) -clients 500 -chaos
 
 image: ## a static image without a shell, by buildah, from a binary built here
 	mkdir -p bin/image/etc/ssl/certs bin/image/root/state
