@@ -64,6 +64,7 @@ var arrows = map[string][]string{
 	"internal/redistest":  {},
 	"internal/pebbletest": {},
 	"internal/bench":      {},
+	"internal/soak":       {},
 	"internal/world":      {"session", "captcha", "certs", "proxy", "internal/config", "internal/spool"},
 }
 
