@@ -78,8 +78,9 @@ func (u *upload) Read(b []byte) (int, error) {
 		}
 		u.done.Store(true)
 	case err != nil:
-		u.fault.CompareAndSwap(nil, &err)
-		err = uploadError{err}
+		fault := err // err itself changes below, while others look at it
+		u.fault.CompareAndSwap(nil, &fault)
+		err = uploadError{fault}
 	}
 	return n, err
 }

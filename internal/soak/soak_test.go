@@ -130,7 +130,7 @@ type samples struct {
 type sample struct{ memory, goroutines, cpu float64 }
 
 func (s *samples) run(ctx context.Context, f *figures) {
-	step := min(time.Minute, *soakFor/4)
+	step := min(time.Minute, *soakFor/6) // a sample takes a while on a busy machine
 	last := make([]float64, len(s.group.proxies))
 	for n := 1; ; n++ {
 		select {
