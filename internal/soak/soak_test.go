@@ -23,7 +23,8 @@ var (
 const proxies = 3
 
 // TestSoak fails where anything is lost, leaked or spent twice; without faults,
-// also where any request fails, and where memory or goroutines grow.
+// also where any request fails, and where memory or goroutines grow in a minute
+// or more.
 func TestSoak(t *testing.T) {
 	o := newOrigin(t)
 	g := newGroup(t, o, proxies)
@@ -74,7 +75,7 @@ func TestSoak(t *testing.T) {
 	if n, words := o.ledger.of(stale); n > 0 && !*chaos {
 		t.Errorf("%d × %s:\n%s", n, stale, strings.Join(words, "\n"))
 	}
-	if !*chaos {
+	if !*chaos && *soakFor >= time.Minute { // in less, they have not yet what they will keep
 		watched.flat(t)
 	}
 	c.nothingIsLost(t)
@@ -130,7 +131,7 @@ type samples struct {
 type sample struct{ memory, goroutines, cpu float64 }
 
 func (s *samples) run(ctx context.Context, f *figures) {
-	step := min(time.Minute, *soakFor/6) // a sample takes a while on a busy machine
+	step := min(time.Minute, *soakFor/6) // not all come in time on a busy machine
 	last := make([]float64, len(s.group.proxies))
 	for n := 1; ; n++ {
 		select {
