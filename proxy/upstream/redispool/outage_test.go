@@ -1,6 +1,7 @@
 package redispool_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func TestACluster(t *testing.T) {
 		addrs = append(addrs, n.Addr)
 	}
 	ledgertest.Run(t, func(t *testing.T) (a, b upstream.Ledger) {
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: slices.Clone(addrs)})
 		t.Cleanup(func() { c.Close() })
 		prefix := t.Name() + ":"
 		return open(t, c, prefix), open(t, c, prefix)

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,7 +109,8 @@ func Open(o Options) (*Client, error) {
 	}
 	d := newDialer(config)
 	all := &redis.UniversalOptions{
-		Addrs: o.Addrs, DB: o.DB, MasterName: o.MasterName,
+		Addrs: slices.Clone(o.Addrs), // the library appends to it
+		DB:    o.DB, MasterName: o.MasterName,
 		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		ClientName: "sessionproxy", Dialer: d.dial,
 		ContextTimeoutEnabled: true,
