@@ -193,18 +193,5 @@ func (s *Storage) keys(ctx context.Context) ([]string, error) {
 
 // Stat is of [certmagic.Storage].
 func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
-	value, at, err := s.load(ctx, key)
-	if err == nil {
-		return certmagic.KeyInfo{Key: key, Modified: at, Size: int64(len(value)), IsTerminal: true}, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		var all []string
-		if all, err = s.keys(ctx); err == nil {
-			if len(tree.Below(all, key)) > 0 {
-				return certmagic.KeyInfo{Key: key}, nil
-			}
-			err = fs.ErrNotExist
-		}
-	}
-	return certmagic.KeyInfo{}, fmt.Errorf("look at %s: %w", key, err)
+	return tree.Stat(ctx, key, s.load, s.keys)
 }

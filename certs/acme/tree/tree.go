@@ -5,10 +5,35 @@
 package tree
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/caddyserver/certmagic"
 )
+
+// Stat is that of a storage which loads the value of a key, with the time of
+// its last change, and knows all its keys: of a key, or of a folder.
+func Stat(ctx context.Context, key string, load func(context.Context, string) ([]byte, time.Time, error), keys func(context.Context) ([]string, error)) (certmagic.KeyInfo, error) {
+	value, at, err := load(ctx, key)
+	if err == nil {
+		return certmagic.KeyInfo{Key: key, Modified: at, Size: int64(len(value)), IsTerminal: true}, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		var all []string
+		if all, err = keys(ctx); err == nil {
+			if len(Below(all, key)) > 0 {
+				return certmagic.KeyInfo{Key: key}, nil
+			}
+			err = fs.ErrNotExist
+		}
+	}
+	return certmagic.KeyInfo{}, fmt.Errorf("look at %s: %w", key, err)
+}
 
 // Below returns those of keys that stand in the folder path, at any depth; ""
 // holds all. "a" is the folder of "a/b" and not of "ab".
