@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/pebbletest"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 )
@@ -39,7 +40,7 @@ func newACMEProxies(t *testing.T, life time.Duration) *acmeProxies {
 	t.Helper()
 	p := &acmeProxies{dir: t.TempDir(), redis: redistest.Single(t)}
 	for i := range p.https {
-		p.https[i], p.http[i] = freeAddr(t), freeAddr(t)
+		p.https[i], p.http[i] = freeport.Addr(t), freeport.Addr(t)
 	}
 	p.pebble = pebbletest.Start(t, pebbletest.Options{HTTP: balance(t, p.http[:]), TLS: balance(t, p.https[:]), Life: life})
 	p.roots = filepath.Join(p.dir, "roots.pem")

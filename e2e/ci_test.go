@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 // proxied is an npm test that passes behind the proxy only.
@@ -27,19 +28,19 @@ func TestTheLinesOfTheCIPageRun(t *testing.T) {
 		name, script, listen string
 		passes               bool
 	}{
-		{"the job", page.job, freeAddr(t), true},
-		{"its step in GitHub Actions", page.step, freeAddr(t), true}, // with the program that the job has built
+		{"the job", page.job, freeport.Addr(t), true},
+		{"its step in GitHub Actions", page.step, freeport.Addr(t), true}, // with the program that the job has built
 		{"the step with a proxy that does not start", page.step, "nowhere", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ops := freeAddr(t)
+			ops := freeport.Addr(t)
 			log := filepath.Join(dir, "sessionproxy.log")
 			_ = os.Remove(log) // of the other row
 			// A runner ends what a step has left behind.
 			script := "trap 'kill $(jobs -p) || true; wait' EXIT\n" + strings.ReplaceAll(tt.script, "127.0.0.1:8082", ops)
 			cmd := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
 			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "SESSIONPROXY_LISTEN="+tt.listen, "SESSIONPROXY_ADMIN="+freeAddr(t),
+			cmd.Env = append(os.Environ(), "SESSIONPROXY_LISTEN="+tt.listen, "SESSIONPROXY_ADMIN="+freeport.Addr(t),
 				"SESSIONPROXY_OPS="+ops, "SESSIONPROXY_STATE="+t.TempDir())
 			out, err := cmd.CombinedOutput()
 			said, logErr := os.ReadFile(log)
@@ -77,7 +78,7 @@ func TestTheContainerOfTheCIPageServes(t *testing.T) {
 
 	dir := t.TempDir()
 	config, state := filepath.Join(dir, "sessionproxy.yaml"), filepath.Join(dir, "state")
-	listen, admin, ops := freeAddr(t), freeAddr(t), freeAddr(t)
+	listen, admin, ops := freeport.Addr(t), freeport.Addr(t), freeport.Addr(t)
 	write(t, config, []byte(strings.NewReplacer(
 		"0.0.0.0:8080", "0.0.0.0:"+port(listen), "0.0.0.0:8082", "0.0.0.0:"+port(ops)).Replace(page.config)))
 	for i, arg := range command {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/shop"
 )
 
@@ -106,7 +107,7 @@ type front struct {
 // newAnyone is the demo: no clients are declared, so any name will do.
 func newAnyone(t *testing.T, snippets map[string]snippet) *front {
 	t.Helper()
-	f := &front{asking: freeAddr(t), qa1: freeAddr(t), user: "anyone", password: "x"}
+	f := &front{asking: freeport.Addr(t), qa1: freeport.Addr(t), user: "anyone", password: "x"}
 	i := start(t, "demo", "--listen", f.asking+",ask", "--listen", f.qa1+",session=qa1")
 	f.open = i.proxy
 	f.ready(t, snippets, filepath.Dir(caOf(t, i)), "ca", "PROXY=http://"+f.open)
@@ -126,7 +127,7 @@ func newNamed(t *testing.T, snippets map[string]snippet) *front {
 			t.Error(err)
 		}
 	})
-	f := &front{pinned: freeAddr(t), qa1: freeAddr(t), user: "crawler", password: "se:cr@t %2F+"}
+	f := &front{pinned: freeport.Addr(t), qa1: freeport.Addr(t), user: "crawler", password: "se:cr@t %2F+"}
 	dir := t.TempDir()
 	config, ca, state := filepath.Join(dir, "sessionproxy.yaml"), filepath.Join(dir, "shop-ca.pem"), filepath.Join(dir, "state")
 	write(t, ca, site.CAPEM())

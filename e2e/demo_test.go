@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 func TestTheDemosLinesRunAsPrinted(t *testing.T) {
@@ -57,7 +59,7 @@ func TestTheSessionInREADMEIsReal(t *testing.T) {
 }
 
 func TestTwoBrowserContextsAndCurlShareALogin(t *testing.T) {
-	asking := freeAddr(t)
+	asking := freeport.Addr(t)
 	i := start(t, "demo", "--listen", asking+",ask")
 	ca := caOf(t, i)
 	home := trustingHome(t, ca)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 var (
@@ -115,7 +116,7 @@ func start(t *testing.T, args ...string) *instance {
 	if err := sources(); err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{proxy: freeAddr(t), admin: freeAddr(t), ops: freeAddr(t), stdout: new(buffer), stderr: new(buffer)}
+	i := &instance{proxy: freeport.Addr(t), admin: freeport.Addr(t), ops: freeport.Addr(t), stdout: new(buffer), stderr: new(buffer)}
 	i.cmd = exec.Command(binary, append([]string{args[0], "--listen", i.proxy}, args[1:]...)...)
 	i.cmd.Args = append(i.cmd.Args, "--admin", i.admin, "--ops", i.ops)
 	i.cmd.Dir = t.TempDir()
@@ -167,25 +168,6 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 		case <-ctx.Done():
 			t.Fatalf("not %s in time", what)
 		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// given are the addresses that freeAddr has returned: the system may offer one
-// again before it is used.
-var given sync.Map
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := ln.Addr().String()
-		ln.Close()
-		if _, again := given.LoadOrStore(addr, true); !again {
-			return addr
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 const me = "https://shop.test/api/me"
@@ -19,7 +21,7 @@ func TestRunTellsEachProgramOfTheProxyAndItsCA(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("HOME", t.TempDir()) // nobody's own settings count
-	asking, pinned := freeAddr(t), freeAddr(t)
+	asking, pinned := freeport.Addr(t), freeport.Addr(t)
 	i := start(t, "demo", "--listen", asking+",ask", "--listen", pinned+",client=crawler,session=qa1")
 	state, err := filepath.Glob(tmp + "/sessionproxy-demo-*")
 	if err != nil || len(state) != 1 {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 // sessionCookies are the cookies of the shop's session, one of each SameSite
@@ -163,7 +165,7 @@ func TestForeignPagesCanDoNoMoreThanWithoutTheProxy(t *testing.T) {
     origin: {ca: %[1]s, resolve: {"evil.test:443": %[2]q, "evil.test:80": %[3]q}}
     cookies: {capture: false, inject: false}
 `, o.ca, o.tls, o.plain))
-	aside := freeAddr(t)
+	aside := freeport.Addr(t)
 	i := start(t, "serve", "--config", config, "--state", state, "--listen", aside+",session=none")
 	scraper := trusting(t, i, state)
 	defer scraper.CloseIdleConnections()

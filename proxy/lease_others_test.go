@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 )
@@ -37,23 +38,13 @@ func program(t *testing.T, addr, name string, args ...string) {
 	})
 }
 
-func freeAddr(t *testing.T) (addr, port string) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.Close()
-	_, port, _ = net.SplitHostPort(ln.Addr().String())
-	return ln.Addr().String(), port
-}
-
 func TestProxiesThatOthersWrote(t *testing.T) {
 	t.Parallel()
 	const user, password = "customer", "hunter2"
 	type upstream struct{ url, ca string } // url: with %s for the password
 	tinyproxy := func(t *testing.T, w *world.World) upstream {
-		addr, port := freeAddr(t)
+		addr := freeport.Addr(t)
+		_, port, _ := net.SplitHostPort(addr)
 		conf := filepath.Join(t.TempDir(), "tinyproxy.conf")
 		_, tlsPort, _ := net.SplitHostPort(w.Origin.Addr("443"))
 		_, h1Port, _ := net.SplitHostPort(w.Origin.Addr("8443"))
@@ -69,7 +60,7 @@ func TestProxiesThatOthersWrote(t *testing.T) {
 	stunnel := func(t *testing.T, w *world.World) upstream {
 		plain := tinyproxy(t, w)
 		_, behind, _ := strings.Cut(plain.url, "@")
-		addr, _ := freeAddr(t)
+		addr := freeport.Addr(t)
 		pair := redistest.NewCertificates(t, false)
 		conf := filepath.Join(t.TempDir(), "stunnel.conf")
 		text := fmt.Sprintf("foreground = yes\npid =\n[proxy]\naccept = %s\nconnect = %s\ncert = %s\nkey = %s\n", addr, behind, pair.Cert, pair.Key)
@@ -80,7 +71,8 @@ func TestProxiesThatOthersWrote(t *testing.T) {
 		return upstream{url: "https://" + user + ":%s@" + addr, ca: pair.CA}
 	}
 	microsocks := func(t *testing.T, _ *world.World) upstream {
-		addr, port := freeAddr(t)
+		addr := freeport.Addr(t)
+		_, port, _ := net.SplitHostPort(addr)
 		program(t, addr, "microsocks", "-i", "127.0.0.1", "-p", port, "-u", user, "-P", password)
 		return upstream{url: "socks5://" + user + ":%s@" + addr}
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
 )
 
@@ -214,7 +215,7 @@ func TestWhereNoProxyAnswers(t *testing.T) {
 	}
 	stranger := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(stranger.Close)
-	closed := freeAddr(t)
+	closed := freeport.Addr(t)
 	for _, tt := range []struct{ name, admin, state, token, want string }{
 		{"none runs", closed, r.state, "", "ask the proxy at " + closed + ": connect: connection refused; start it, or name its admin API with --admin"},
 		{"none has run", r.admin, filepath.Join(other, "none"), "", "no such file or directory; no proxy has run with this directory: name another with --state"},

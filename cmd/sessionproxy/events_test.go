@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestEventsOfAllProxiesReachAnyListener(t *testing.T) {
 	server := redistest.Single(t)
 	state := filepath.Join(t.TempDir(), "state")
-	here, there := freeAddr(t), freeAddr(t)
+	here, there := freeport.Addr(t), freeport.Addr(t)
 	for _, addr := range []string{here, there} {
 		serving(t, "--share", "shop.test", "--state", state, "--store", server.URL(), "--admin", addr)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 )
 
@@ -78,7 +79,7 @@ func newProcesses(t *testing.T, site http.Handler) *processes {
 func (p *processes) add(store, login string) *process {
 	p.t.Helper()
 	name := fmt.Sprintf("p%d", len(p.proxies))
-	q := &process{name: name, listen: freeAddr(p.t), admin: freeAddr(p.t), ops: freeAddr(p.t)}
+	q := &process{name: name, listen: freeport.Addr(p.t), admin: freeport.Addr(p.t), ops: freeport.Addr(p.t)}
 	file := filepath.Join(p.dir, name+".yaml")
 	text := fmt.Sprintf(`
 listen: [{addr: %q, auth: none}]

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 func TestAReloadRenewsTheCertificateOfHTTPSPorts(t *testing.T) {
@@ -122,7 +123,7 @@ func TestAChangeDuringTheStartIsReloaded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sessionproxy.yaml")
-	proxy := freeAddr(t)
+	proxy := freeport.Addr(t)
 	write := func(more string) {
 		text := fmt.Sprintf("listen: [{addr: %q}]\nadmin: 127.0.0.1:0\nops: 127.0.0.1:0\nsites: [{name: shop, hosts: [shop.test]}]\n%s", proxy, more)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
 	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"PROXY", "ASKING", "ADMIN", "OPS"} {
-				env.Setenv(name, freeAddr(t))
+				env.Setenv(name, freeport.Addr(t))
 			}
 			_, err := certs.Open(filepath.Join(env.WorkDir, "state"), nil)
 			return err

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 // sessionproxy runs the program with an empty environment until it ends, or
@@ -80,7 +82,7 @@ func TestServeSaysWhatStandsInItsWay(t *testing.T) {
 			given := strings.Join(tt.args, " ")
 			for _, port := range []string{"--listen", "--admin", "--ops"} {
 				if !strings.Contains(given, port) {
-					args = append(args, port, freeAddr(t))
+					args = append(args, port, freeport.Addr(t))
 				}
 			}
 			if !strings.Contains(given, "--config") && tt.name != "nothing to share" {
@@ -102,7 +104,7 @@ func TestServeSaysWhatStandsInItsWay(t *testing.T) {
 
 func TestServeGreetsServesAndDrains(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	proxy, admin, ops := freeAddr(t), freeAddr(t), freeAddr(t)
+	proxy, admin, ops := freeport.Addr(t), freeport.Addr(t), freeport.Addr(t)
 	ctx, stop := context.WithCancel(t.Context())
 	type result struct {
 		code           int
@@ -150,7 +152,7 @@ func TestServeGreetsServesAndDrains(t *testing.T) {
 func TestAChangedConfigurationIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sessionproxy.yaml")
-	proxy, admin, ops := freeAddr(t), freeAddr(t), freeAddr(t)
+	proxy, admin, ops := freeport.Addr(t), freeport.Addr(t), freeport.Addr(t)
 	write := func(undeclared string) {
 		text := fmt.Sprintf("listen: [{addr: %q}]\nadmin: %s\nops: %s\nundeclared: %s\nsites: [{name: shop, hosts: [shop.test]}]\n", proxy, admin, ops, undeclared)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -237,16 +239,6 @@ func makeCA(t *testing.T, isCA bool, end time.Time, names ...string) (cert, key 
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // get returns a body, or "" where nobody answers yet.

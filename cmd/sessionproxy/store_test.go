@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -25,11 +26,11 @@ import (
 // address of its ops port, and how to stop it: that returns what it wrote.
 func serving(t *testing.T, args ...string) (ops string, stop func() string) {
 	t.Helper()
-	ops = freeAddr(t)
+	ops = freeport.Addr(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	wrote := make(chan string, 1)
 	go func() {
-		_, _, stderr := sessionproxy(ctx, append([]string{"serve", "--listen", freeAddr(t), "--admin", freeAddr(t), "--ops", ops}, args...)...)
+		_, _, stderr := sessionproxy(ctx, append([]string{"serve", "--listen", freeport.Addr(t), "--admin", freeport.Addr(t), "--ops", ops}, args...)...)
 		wrote <- stderr
 	}()
 	stopped := ""
@@ -65,7 +66,7 @@ func TestServeOnRedis(t *testing.T) {
 	}
 
 	code, _, stderr := sessionproxy(t.Context(), "serve", "--share", "shop.test", "--state", filepath.Join(t.TempDir(), "state"), "--store", server.URL(),
-		"--listen", freeAddr(t), "--admin", freeAddr(t), "--ops", freeAddr(t))
+		"--listen", freeport.Addr(t), "--admin", freeport.Addr(t), "--ops", freeport.Addr(t))
 	if code != 1 || !strings.Contains(stderr, "another proxy on this Redis signs with another CA") || !strings.Contains(stderr, "delete the key session:ca") {
 		t.Errorf("a proxy with another CA: exit code %d, %s", code, stderr)
 	}
@@ -74,7 +75,7 @@ func TestServeOnRedis(t *testing.T) {
 	}
 	server.Do("SET", "session:layout", "2")
 	for _, args := range [][]string{
-		{"serve", "--share", "shop.test", "--state", state, "--store", server.URL(), "--listen", freeAddr(t), "--admin", freeAddr(t), "--ops", freeAddr(t)},
+		{"serve", "--share", "shop.test", "--state", state, "--store", server.URL(), "--listen", freeport.Addr(t), "--admin", freeport.Addr(t), "--ops", freeport.Addr(t)},
 		{"store", "copy", server.URL(), t.TempDir()},
 	} {
 		code, _, stderr := sessionproxy(t.Context(), args...)
@@ -119,7 +120,7 @@ upstreams: {eu: {discover: true}}
 	if _, err := certs.Open(ca, nil); err != nil {
 		t.Fatal(err)
 	}
-	proxies := map[string]string{"a": freeAddr(t), "b": freeAddr(t)}
+	proxies := map[string]string{"a": freeport.Addr(t), "b": freeport.Addr(t)}
 	for name, admin := range proxies {
 		serving(t, "--config", file, "--state", filepath.Join(dir, name), "--store", server.URL(), "--admin", admin)
 	}
@@ -146,12 +147,12 @@ func TestServeSaysWhatIsWrongWithItsRedis(t *testing.T) {
 		name, store, want string
 		code              int
 	}{
-		{"nobody there", "redis://" + freeAddr(t), "store redis://127.0.0.1:", 1},
+		{"nobody there", "redis://" + freeport.Addr(t), "store redis://127.0.0.1:", 1},
 		{"no URL", "http://10.0.0.4", "a store's URL does not begin like this", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, _, stderr := sessionproxy(t.Context(), "serve", "--share", "shop.test", "--state", filepath.Join(t.TempDir(), "state"), "--store", tt.store,
-				"--listen", freeAddr(t), "--admin", freeAddr(t), "--ops", freeAddr(t))
+				"--listen", freeport.Addr(t), "--admin", freeport.Addr(t), "--ops", freeport.Addr(t))
 			if code != tt.code || !strings.Contains(stderr, tt.want) {
 				t.Errorf("exit code %d, %s; want %d, and in it %q", code, stderr, tt.code, tt.want)
 			}
@@ -288,7 +289,7 @@ sites: [{name: shop, hosts: [shop.test], upstream: eu, origin: {resolve: {shop.t
 		t.Fatal(err)
 	}
 	ask := func() (status int, retry, body, log string) {
-		addr := freeAddr(t)
+		addr := freeport.Addr(t)
 		_, stop := serving(t, "--config", file, "--listen", addr)
 		defer stop()
 		tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}

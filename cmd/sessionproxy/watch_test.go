@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/proxy/admin"
 )
 
@@ -90,7 +91,7 @@ func TestRedraw(t *testing.T) {
 
 // What is wrong with the proxy ends it.
 func TestWatchEndsWithTheProxy(t *testing.T) {
-	code, stdout, stderr := sessionproxy(t.Context(), "sessions", "list", "--watch", "--admin", freeAddr(t), "--token", "x")
+	code, stdout, stderr := sessionproxy(t.Context(), "sessions", "list", "--watch", "--admin", freeport.Addr(t), "--token", "x")
 	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "connection refused") {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -49,14 +50,18 @@ func TestRedisGroup(t *testing.T) {
 	}
 }
 
+// freePort finds a port below those that the system gives to connections.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))
+		if ln, err := net.Listen("tcp", addr); err == nil {
+			ln.Close()
+			return strings.TrimPrefix(addr, "127.0.0.1:")
+		}
 	}
-	defer ln.Close()
-	return fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port in 100 tries")
+	return ""
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

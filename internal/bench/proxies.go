@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/elazarl/goproxy"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 // The identity that clients give to every proxy. Yardsticks do not ask.
@@ -141,9 +142,13 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 	if name == direct {
 		return b.direct()
 	}
-	addrs, err := freeAddrs(3)
-	if err != nil {
-		return nil, err
+	var addrs [3]string
+	for i := range addrs {
+		port, err := freeport.Take()
+		if err != nil {
+			return nil, err
+		}
+		addrs[i] = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	p := &proxy{name: name, addr: addrs[0], roots: b.roots, exited: make(chan struct{})}
 	if _, p.port, err = net.SplitHostPort(b.origin.Addr().String()); err != nil {
@@ -167,7 +172,7 @@ func (b *bed) start(ctx context.Context, name string, env ...string) (*proxy, er
 			env = append(env, "CPUPROFILE="+b.profile)
 		}
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, []byte(b.config(name, dir, addrs)), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(b.config(name, dir, addrs[:])), 0o600); err != nil {
 			return nil, err
 		}
 		args = []string{"serve", "--config", config}
@@ -343,18 +348,4 @@ func (p *proxy) stop() {
 func (p *proxy) lastWords() []byte {
 	log, _ := os.ReadFile(p.log)
 	return log[max(0, len(log)-2000):]
-}
-
-// freeAddrs returns loopback addresses that nobody listened on a moment ago.
-func freeAddrs(n int) ([]string, error) {
-	addrs := make([]string, n)
-	for i := range addrs {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close() // all at the end, so that no two are equal
-		addrs[i] = ln.Addr().String()
-	}
-	return addrs, nil
 }

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 // redisServer is a Redis of the run's own, on the load's cores.
@@ -18,15 +20,11 @@ type redisServer struct {
 }
 
 func startRedis(ctx context.Context, dir string) (*redisServer, error) {
-	addrs, err := freeAddrs(1)
+	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}
-	host, port, err := net.SplitHostPort(addrs[0])
-	if err != nil {
-		return nil, err
-	}
-	r := &redisServer{addr: addrs[0], cmd: exec.CommandContext(ctx, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", dir)}
+	r := &redisServer{addr: fmt.Sprintf("127.0.0.1:%d", port), cmd: exec.CommandContext(ctx, "redis-server", "--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--save", "", "--dir", dir)}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := r.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start redis-server (Debian package redis-server): %w", err)

@@ -61,10 +61,11 @@ var arrows = map[string][]string{
 	"internal/shop":       {},
 	"internal/spool":      {},
 	"internal/loginsites": {},
-	"internal/redistest":  {},
-	"internal/pebbletest": {},
-	"internal/bench":      {},
-	"internal/soak":       {},
+	"internal/freeport":   {},
+	"internal/redistest":  {"internal/freeport"},
+	"internal/pebbletest": {"internal/freeport"},
+	"internal/bench":      {"internal/freeport"},
+	"internal/soak":       {"internal/freeport"},
 	"internal/world":      {"session", "captcha", "certs", "proxy", "internal/config", "internal/spool"},
 }
 

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 const program = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.3"
@@ -89,7 +91,7 @@ func Start(t testing.TB, o Options) *Pebble {
 	roots.AppendCertsFromPEM(pem)
 	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
 	for range 5 { // another program may take a port between its choice and its use
-		addr, management := freeAddr(t), freeAddr(t)
+		addr, management := freeport.Addr(t), freeport.Addr(t)
 		p.Directory, p.management = "https://"+addr+"/dir", "https://"+management
 		config := filepath.Join(dir, "pebble.json")
 		text, err := json.Marshal(map[string]any{"pebble": map[string]any{
@@ -187,16 +189,6 @@ func port(t testing.TB, addr string) int {
 		t.Fatal(err)
 	}
 	return a.Port
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // log is what a process writes while a test reads.

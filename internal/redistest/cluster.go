@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 const slots = 16384
@@ -23,7 +25,7 @@ func Cluster(t testing.TB, options ...Option) *Nodes {
 	c := &Nodes{t: t}
 	for range 6 {
 		c.Nodes = append(c.Nodes, start(t, append([]Option{Conf("cluster-enabled yes", "cluster-node-timeout 2000",
-			fmt.Sprintf("cluster-port %d", freePort(t)), "cluster-replica-validity-factor 0")}, options...)...))
+			fmt.Sprintf("cluster-port %d", freeport.Port(t)), "cluster-replica-validity-factor 0")}, options...)...))
 	}
 	for i, n := range c.Nodes {
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)

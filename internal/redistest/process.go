@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -112,5 +111,3 @@ func (p *process) log() string {
 	b, _ := os.ReadFile(p.out)
 	return string(b)
 }
-
-func randomPort() int { return 12000 + rand.IntN(20000) }

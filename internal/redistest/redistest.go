@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 )
 
 // Password of the user "tester", who may do anything on every server. The
@@ -114,7 +115,7 @@ func (s *Server) launch() {
 	for range 10 {
 		port := s.conf.port
 		if port == 0 {
-			port = freePort(s.t)
+			port = freeport.Port(s.t)
 		}
 		s.Addr = fmt.Sprintf("127.0.0.1:%d", port)
 		s.write(port)
@@ -231,20 +232,4 @@ func Eventually(t testing.TB, within time.Duration, what string, holds func() bo
 			t.Fatalf("not within %v: %s", within, what)
 		}
 	}
-}
-
-// freePort finds a port below those that the kernel gives to clients and to
-// ":0", so that it is still free when a killed server comes back to it.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		port := randomPort()
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port in 100 tries")
-	return 0
 }

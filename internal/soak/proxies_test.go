@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
 	"github.com/sessionproxy/sessionproxy/certs"
+	"github.com/sessionproxy/sessionproxy/internal/freeport"
 	"github.com/sessionproxy/sessionproxy/internal/redistest"
 	"github.com/sessionproxy/sessionproxy/internal/world"
 )
@@ -87,10 +87,10 @@ func newGroup(t *testing.T, o *origin, n int) *group {
 	}
 	for i := range n {
 		p := &process{
-			t: t, name: fmt.Sprint("proxy ", i+1), addr: freeAddr(t), ops: freeAddr(t), log: new(tail),
+			t: t, name: fmt.Sprint("proxy ", i+1), addr: freeport.Addr(t), ops: freeport.Addr(t), log: new(tail),
 			args: []string{binary, "serve", "--config", g.file, "--state", filepath.Join(g.dir, fmt.Sprint("state", i+1))},
 		}
-		p.args = append(p.args, "--listen", p.addr, "--admin", freeAddr(t), "--ops", p.ops)
+		p.args = append(p.args, "--listen", p.addr, "--admin", freeport.Addr(t), "--ops", p.ops)
 		g.proxies = append(g.proxies, p)
 		p.start()
 		t.Cleanup(func() { p.signal(syscall.SIGKILL) })
@@ -222,14 +222,4 @@ func (p *process) gauges() map[string]float64 {
 		}
 	}
 	return all
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
