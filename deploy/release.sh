@@ -11,25 +11,33 @@ cd "$(dirname "$0")/.."
 [[ -z $(git status --porcelain) ]] || { echo "release: the tree has changes that are in no commit; commit them first" >&2; exit 1; }
 version=$(git describe --tags --always)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH CGO_ENABLED=0 TZ=UTC LC_ALL=C
+# All that is compiled here has the same flags, so that no package is compiled twice for one machine.
+export SOURCE_DATE_EPOCH CGO_ENABLED=0 GOOS=linux GOFLAGS=-trimpath TZ=UTC LC_ALL=C
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/share/man" "$work/share/completions"
+say() { echo "release: $*" >&2; }
+
+say "the manual pages"
 go test ./cmd/sessionproxy -count=1 -run '^TestManual$' -manual "$work/share/man" >/dev/null
-go build -o "$work/sessionproxy" ./cmd/sessionproxy
+say "the completions"
+go build -o "$work/" ./cmd/sessionproxy
 for shell in bash zsh fish powershell; do
   "$work/sessionproxy" completion "$shell" >"$work/share/completions/sessionproxy.$shell"
 done
+say "the maker of SBOMs"
+GOBIN=$work go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 for arch in amd64 arm64; do
+  say "$arch"
   name=sessionproxy_${version}_linux_$arch
   mkdir "$work/$name"
-  GOOS=linux GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$work/$name/" ./cmd/sessionproxy
+  GOARCH=$arch go build -ldflags "-s -w -X main.version=$version" -o "$work/$name/" ./cmd/sessionproxy
   cp -r LICENSE README.md CHANGELOG.md deploy/systemd/sessionproxy.service "$work/share/man" "$work/share/completions" "$work/$name/"
   tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$name" | gzip -n9 >"$out/$name.tar.gz"
-  GOOS=linux GOARCH=$arch go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0 \
-    app -json -licenses -noserial -main cmd/sessionproxy -output "$work/$name.json" . 2>/dev/null
+  GOARCH=$arch "$work/cyclonedx-gomod" app -json -licenses -noserial -main cmd/sessionproxy -output "$work/$name.json" . 2>"$work/said" ||
+    { cat "$work/said" >&2; exit 1; }
   # A bill says when it was made: the commit's time, so that it is the same each time.
   node -e '
     const [from, to, seconds] = process.argv.slice(1), fs = require("fs");
