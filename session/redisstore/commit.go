@@ -132,11 +132,11 @@ func (s *Store) writeAll(ctx context.Context, e *entry, batch []*change) error {
 		}
 		record, cut := made(batch, from, shared, s.clock.now())
 		switch {
-		case record == st.record && cut == 0 && sure:
-			return nil
-		case record == st.record && cut == 0:
+		case record == st.record && !sure:
 			st = nil // memory may be old
 			continue
+		case record == st.record && cut == 0:
+			return nil
 		case record == st.record:
 			return s.cut(ctx, e, cut)
 		}

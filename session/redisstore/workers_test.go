@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -274,6 +275,28 @@ func TestWritersOnSeveralSidesAllWin(t *testing.T) {
 	want(t, "the jar", load(t, a, shop), all)
 	want(t, "the jar of the other", load(t, b, shop), all)
 	want(t, "the hash", mirror(t, r), all)
+}
+
+// What memory knew last may be old: another proxy has filled the session since.
+func TestAnEndIsOfWhatRedisHolds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  func(*Store, context.Context, session.Key) error
+	}{{"clear", (*Store).Clear}, {"revoke", (*Store).Revoke}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r, client := single(t)
+			a, b := open(t, Options{Client: client}), open(t, Options{Client: client})
+			want(t, "the jar before", load(t, a, shop), "absent")
+			set(t, b, shop, "sid=1")
+			if err := tt.end(a, t.Context(), shop); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "the jar", load(t, b, shop), "")
+			want(t, "the hash", mirror(t, r), "")
+		})
+	}
 }
 
 func TestAtRest(t *testing.T) {
