@@ -76,8 +76,9 @@ const (
 // with each reply, the last one to arrive may tell an old value. A change
 // whose Base is below the floor is refused, and so is one by a LoggedOut reply
 // of what comes from a login. Limits: 180 cookies a registrable domain, 3000 a
-// jar; expired ones go first, then insecure ones, then the least recently used
-// (RFC 6265bis section 5.7).
+// jar; insecure ones go first, then the least recently used. A cookie whose life
+// is over counts for nothing, and goes with the first change (RFC 6265bis
+// section 5.7).
 //
 // A worker knows names and no domains or paths, so what it wrote is of the name:
 // the next change of that name by anybody else replaces all of it.
@@ -95,7 +96,7 @@ func (j *Jar) Apply(u Update, clock int64) (*Jar, []Outcome) {
 		}
 		return j, outcomes
 	}
-	e := edit{Update: u, from: j, next: j, clock: clock}
+	e := edit{Update: u, from: j, next: j, clock: clock, now: microTime(j.nextVersion(clock))}
 	if u.Replace {
 		e.deleteOthers()
 	}
@@ -115,15 +116,13 @@ type edit struct {
 	Update
 	from, next *Jar
 	clock      int64
+	now        time.Time // of the first change: what is over by then is not there
 }
 
-// own makes next a copy that may be changed.
+// own makes next a copy that may be changed, without what is over.
 func (e *edit) own() {
-	if e.next != e.from {
-		return
-	}
 	e.next = &Jar{
-		cookies: slices.Clone(e.from.cookies),
+		cookies: slices.DeleteFunc(slices.Clone(e.from.cookies), func(c Cookie) bool { return c.Expired(e.now) }),
 		marks:   slices.Clone(e.from.marks),
 		version: e.from.version,
 		floor:   e.from.floor,
@@ -138,7 +137,7 @@ func (e *edit) one(c Cookie) Outcome {
 		return Invalid
 	}
 	id := c.Identity()
-	at := e.next.find(&id)
+	at := e.find(&id)
 	mark := slices.IndexFunc(e.next.marks, func(m Mark) bool { return m.Identity == id })
 	v := e.next.nextVersion(e.clock)
 	now := microTime(v)
@@ -157,11 +156,14 @@ func (e *edit) one(c Cookie) Outcome {
 		return Late
 	case e.LoggedOut && at >= 0 && e.next.cookies[at].Login > 0:
 		return Guarded
-	case e.Insecure && e.overlays(&c, now):
+	case e.Insecure && e.overlays(&c):
 		return Overlays
 	}
 
-	e.own()
+	if e.next == e.from {
+		e.own()
+		at = e.find(&id)
+	}
 	e.next.version = v
 	if mark >= 0 {
 		e.next.marks = slices.Delete(e.next.marks, mark, mark+1)
@@ -172,7 +174,7 @@ func (e *edit) one(c Cookie) Outcome {
 	}
 	if guessed {
 		e.deleteGuesses(&id, v)
-		at = slices.IndexFunc(e.next.cookies, func(have Cookie) bool { return have.Identity() == id })
+		at = e.find(&id)
 	}
 	if deletes {
 		return Changed
@@ -233,7 +235,7 @@ func (e *edit) guessed(c *Cookie, at int) bool {
 // isGuess leaves out what this update itself renewed, and what an insecure
 // reply may not touch.
 func (e *edit) isGuess(have *Cookie, name string) bool {
-	return e.Writer != ByWorker && have.Writer == ByWorker && have.Name == name &&
+	return e.Writer != ByWorker && have.Writer == ByWorker && have.Name == name && !have.Expired(e.now) &&
 		have.Version <= e.from.version && !(e.Insecure && have.Secure)
 }
 
@@ -277,9 +279,9 @@ func (e *edit) repeats(have, c *Cookie, now time.Time) bool {
 // overlays is RFC 6265bis section 5.7, step 17 ("leave secure cookies alone").
 // The paths are not compared both ways: an insecure cookie with a wider path
 // is sent after the Secure one and does not hide it.
-func (e *edit) overlays(c *Cookie, now time.Time) bool {
+func (e *edit) overlays(c *Cookie) bool {
 	return slices.ContainsFunc(e.next.cookies, func(have Cookie) bool {
-		return have.Secure && have.Name == c.Name && !have.Expired(now) &&
+		return have.Secure && have.Name == c.Name && !have.Expired(e.now) &&
 			(domainMatch(have.Domain, c.Domain) || domainMatch(c.Domain, have.Domain)) &&
 			pathMatch(c.Path, have.Path)
 	})
@@ -326,7 +328,6 @@ func (e *edit) unrevoke(name string) {
 func (e *edit) finish(outcomes []Outcome) {
 	j := e.next
 	now := microTime(j.version)
-	j.cookies = slices.DeleteFunc(j.cookies, func(c Cookie) bool { return c.Expired(now) })
 	before := len(j.cookies)
 	j.evict()
 	if len(j.cookies) < before {
@@ -356,6 +357,15 @@ func (j *Jar) find(id *Identity) int {
 		}
 	}
 	return -1
+}
+
+// find is Jar.find among what is not over.
+func (e *edit) find(id *Identity) int {
+	at := e.next.find(id)
+	if at >= 0 && e.next.cookies[at].Expired(e.now) {
+		return -1
+	}
+	return at
 }
 
 func (j *Jar) has(id Identity) bool { return j.find(&id) >= 0 }

@@ -372,6 +372,37 @@ func TestOrderKeepsCreationOnReplace(t *testing.T) {
 	}
 }
 
+// RFC 6265bis section 5.7: a cookie whose life is over is not there any more.
+func TestWhatIsOverIsNotThere(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		writer Writer // of the cookie that is over
+		u      Update
+		line   string
+		want   Outcome
+		pairs  []string
+	}{
+		{"a cookie that is set anew has the last place", ByReply, Update{}, "sid=2", Changed, []string{"lang=en", "sid=2"}},
+		{"a logged-out reply sets the anonymous session", ByLogin, Update{LoggedOut: true}, "sid=2", Changed, []string{"lang=en", "sid=2"}},
+		{"there is nothing to delete", ByLogin, Update{}, "sid=; Max-Age=0", Unchanged, []string{"sid=1", "lang=en"}},
+		{"another change takes it away", ByLogin, Update{}, "lang=de", Changed, []string{"lang=de"}},
+		{"nothing is left of what a worker wrote", ByWorker, Update{}, "sid=; Max-Age=0; Path=/x", Unchanged, []string{"sid=1", "lang=en"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHistory(t)
+			h.apply(Update{Writer: tt.writer}, "sid=1; Max-Age=60")
+			h.apply(Update{}, "lang=en")
+			h.clock = at(time.Hour)
+			tt.u.Base = h.jar.Version()
+			h.want("change", h.apply(tt.u, tt.line), tt.want, tt.pairs...)
+			if tt.want == Changed && h.jar.Login() > 0 {
+				t.Error("something comes from a login that is over")
+			}
+		})
+	}
+}
+
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	used := noon.Add(10 * time.Minute)
