@@ -60,6 +60,7 @@ type connection struct {
 	opened bool            // the tunnel has been told of
 	ref    *refusal        // why a tunnel to a declared host is none
 	inner  intercepted
+	pin    pin
 }
 
 // connect decides what a CONNECT becomes: a blind tunnel for hosts that no

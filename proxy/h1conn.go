@@ -24,6 +24,8 @@ type h1Conn struct {
 	p *Proxy
 	c *connection // of the tunnel, if it is in one
 
+	pin pin // where it is in none
+
 	mu      sync.Mutex // guards what follows: net/http reads ahead while a handler runs
 	framing http1.Framing
 	begun   int // requests that came to a handler
@@ -100,6 +102,7 @@ func ambiguous(why error) *refusal {
 // hijacked returns what is under an h1Conn that is no longer net/http's.
 func hijacked(conn net.Conn) net.Conn {
 	if c, ok := conn.(*h1Conn); ok {
+		c.p.pool.unpin(&c.pin) // there will be no Close
 		return c.Conn
 	}
 	return conn
@@ -178,6 +181,7 @@ func (c *h1Conn) sending() bool { return c.framing.Heads > c.begun || c.framing.
 // Close lets a client that still sends, be it nonsense, read why it is no
 // longer listened to: a plain close would reset the connection.
 func (c *h1Conn) Close() error {
+	c.p.pool.unpin(&c.pin)
 	c.mu.Lock()
 	sending := c.sending()
 	c.mu.Unlock()

@@ -42,10 +42,14 @@ func (p *Proxy) follow(conn net.Conn, state http.ConnState) {
 			return // from the other server, with a request that has begun
 		}
 		c.inner.idle.Store(true)
-		var ok bool
-		if c.inner.release, ok = p.conns.add(&c.inner, c.owner()); !ok {
+		release, ok := p.conns.add(&c.inner, c.owner())
+		if !ok {
 			conn.Close()
-			c.inner.release = func() {}
+			release = func() {}
+		}
+		c.inner.release = func() {
+			p.pool.unpin(&c.pin)
+			release()
 		}
 	case http.StateActive:
 		c.inner.idle.Store(false)

@@ -115,7 +115,7 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 	}
 	origin := x.rules.origin(x.site)
 	x.forwarded = forwards(x.exit, origin, x.target, x.upgrade != "")
-	key := transportKey{origin: origin, exit: x.exit, forward: x.forwarded, h2: x.mode == modeH2}
+	key := transportKey{origin: origin, exit: x.exit, forward: x.forwarded, h2: x.mode == modeH2, pin: x.pinned(r)}
 	if x.form.sentAsQuery() {
 		key.once, r.Close = true, true
 	}

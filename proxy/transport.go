@@ -133,6 +133,7 @@ type transportKey struct {
 	forward bool           // see forwards
 	h2      bool           // HTTP/2 is offered
 	once    bool           // each request has a connection of its own, so that none is repeated unseen on another
+	pin     *pin           // of the client's connection that has this pool for itself; nil: all share it
 }
 
 type dialFunc func(ctx context.Context, o *origin, addr string) (net.Conn, error)
@@ -245,22 +246,21 @@ func handshake(ctx context.Context, c net.Conn, addr string, conf *tls.Config, l
 
 // keep closes the idle connections of origins that are no longer in use.
 func (ts *transports) keep(used map[*origin]bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	for key, t := range ts.all {
-		if !used[key.origin] {
-			t.CloseIdleConnections()
-			delete(ts.all, key)
-		}
-	}
+	ts.closeAll(func(key transportKey) bool { return !used[key.origin] })
 }
 
 // leave forgets the connections through an exit: new requests open others.
 func (ts *transports) leave(exit *upstream.Exit) {
+	ts.closeAll(func(key transportKey) bool { return key.exit == exit })
+}
+
+// closeAll closes the idle connections of the pools that are over, and forgets
+// them.
+func (ts *transports) closeAll(over func(transportKey) bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for key, t := range ts.all {
-		if key.exit == exit {
+		if over(key) {
 			t.CloseIdleConnections()
 			delete(ts.all, key)
 		}
