@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"maps"
 	"net"
@@ -17,7 +18,8 @@ import (
 // hijacked ones and tunnels, by the session that they are of. Shutdown closes
 // them, and waits for their goroutines.
 type tracked struct {
-	closing chan struct{}
+	closing context.Context // over when the proxy closes
+	end     context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
 	conns  map[io.Closer]user
@@ -26,11 +28,12 @@ type tracked struct {
 }
 
 func newTracked() *tracked {
-	return &tracked{closing: make(chan struct{}), conns: map[io.Closer]user{}}
+	closing, end := context.WithCancel(context.Background())
+	return &tracked{closing: closing, end: end, conns: map[io.Closer]user{}}
 }
 
 // done is closed when the proxy closes.
-func (t *tracked) done() <-chan struct{} { return t.closing }
+func (t *tracked) done() <-chan struct{} { return t.closing.Done() }
 
 // owner is whose end closes a connection. The zero owner is nobody.
 type owner struct {
@@ -85,10 +88,8 @@ func (t *tracked) closeOf(ended func(owner) bool) {
 
 func (t *tracked) close() {
 	t.mu.Lock()
-	if !t.closed {
-		t.closed = true
-		close(t.closing)
-	}
+	t.closed = true
+	t.end()
 	open := slices.Collect(maps.Keys(t.conns))
 	t.mu.Unlock()
 	for _, c := range open {

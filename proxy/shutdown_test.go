@@ -94,6 +94,29 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A tunnel that is only being opened holds nothing up: an upstream may take its
+// time to answer.
+func TestShutdownWaitsForNoTunnelToOpen(t *testing.T) {
+	t.Parallel()
+	u := world.NewUpstream(t, world.UpstreamOptions{})
+	u.Mute(true)
+	w := world.New(t, world.Options{Faulty: true, Config: func(c *config.Config) {
+		c.Upstreams = map[string]config.Pool{"eu": world.Pool(u)}
+		c.Sites[0].Upstream = "eu"
+	}})
+	c := w.Connect(t, "shop.test:22")
+	c.Send("SSH-2.0-client\r\n")
+	world.Eventually(t, "the upstream is asked", func() bool { return u.Open() > 0 })
+	start := time.Now()
+	if err := w.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > patience { // it would be half a minute
+		t.Errorf("Shutdown took %v", took)
+	}
+	c.WantEnd()
+}
+
 func TestAReloadHoldsForNewRequestsOnOldConnections(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, world.Options{Handler: mirror})

@@ -95,11 +95,12 @@ func (s *spyConn) Read(b []byte) (n int, err error) {
 
 func (s *spyConn) Write(b []byte) (int, error) { return len(b), nil }
 
-// dial connects to the origin for a blind tunnel to a declared host.
+// dial connects to the origin for a blind tunnel to a declared host, unless the
+// proxy closes first.
 func (c *connection) dial() bool {
 	rules := c.p.rules.Load()
 	start := time.Now()
-	origin, lease, ref := c.p.open(context.Background(), rules, c.id, rules.site(c.target.host, c.target.port), c.target)
+	origin, lease, ref := c.p.open(c.p.conns.closing, rules, c.id, rules.site(c.target.host, c.target.port), c.target)
 	if ref != nil {
 		c.ref = ref
 		c.p.recordTunnel(c, start, 0, 0, ref.cause)
