@@ -2,15 +2,17 @@ package proxy
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 )
 
-// hopByHop are the fields that concern one connection only (RFC 9110 section
-// 7.6.1), and Alt-Svc, which would lead a client past the proxy.
+// hopByHop are the fields that concern one connection only (RFC 9110 sections
+// 7.6.1 and 11.7), and Alt-Svc, which would lead a client past the proxy.
 var hopByHop = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Alt-Svc",
+	"Proxy-Authenticate", "Proxy-Authentication-Info",
 }
 
 // stripHopByHop removes the hop-by-hop fields, those named in Connection too.
@@ -50,4 +52,21 @@ func upgradeOf(h http.Header) string {
 		return ""
 	}
 	return h["Upgrade"][0]
+}
+
+// lastHop says whether r is to be answered here, and else counts us among those
+// that have forwarded it (RFC 9110 section 7.6.2).
+func lastHop(r *http.Request) bool {
+	v := r.Header["Max-Forwards"]
+	if len(v) == 0 || r.Method != http.MethodOptions && r.Method != http.MethodTrace {
+		return false
+	}
+	n, err := strconv.ParseUint(v[0], 10, 63)
+	if err != nil {
+		return false // for its recipient to make sense of
+	}
+	if n > 0 {
+		r.Header["Max-Forwards"] = []string{strconv.FormatUint(n-1, 10)}
+	}
+	return n == 0
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -82,11 +83,11 @@ func TestFieldsOfTheHopStayOnIt(t *testing.T) {
 func TestAnswersLeaveTheirHopBehind(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, world.Options{Script: always("HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\n" +
-		"Upgrade: h2c\r\nProxy-Connection: keep-alive\r\nAlt-Svc: h3=\":443\"\r\nX-End: 1\r\nContent-Length: 5\r\n\r\nhello")})
+		"Upgrade: h2c\r\nProxy-Connection: keep-alive\r\nProxy-Authenticate: Basic realm=x\r\nProxy-Authentication-Info: nextnonce=x\r\nAlt-Svc: h3=\":443\"\r\nX-End: 1\r\nContent-Length: 5\r\n\r\nhello")})
 	onEach(t, world.Ways, func(t *testing.T, via world.Way) {
 		for range 2 {
 			a := w.Get(t, via, "/")
-			for _, name := range []string{"Connection", "Keep-Alive", "X-Hop", "Upgrade", "Proxy-Connection", "Alt-Svc"} {
+			for _, name := range []string{"Connection", "Keep-Alive", "X-Hop", "Upgrade", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authentication-Info", "Alt-Svc"} {
 				if v := a.Header[name]; v != nil {
 					t.Errorf("%s: %q was passed on", name, v)
 				}
@@ -165,6 +166,45 @@ func TestTheOperatorsFieldsAreSet(t *testing.T) {
 		got := seen(t, w.Get(t, via, "/", "User-Agent", "curl/8", "X-Secret", "guess", "X-Secret", "again"))
 		if !slices.Equal(got["User-Agent"], []string{"profile/1"}) || !slices.Equal(got["X-Secret"], []string{"s3"}) {
 			t.Errorf("arrived: %v", got)
+		}
+	})
+}
+
+// RFC 9110 section 7.6.2.
+func TestMaxForwardsCountsTheProxy(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	w := world.New(t, world.Options{Handler: handler(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		io.WriteString(w, r.Header.Get("Max-Forwards"))
+	})})
+	for _, tt := range []struct {
+		name, method, value string
+		status              int
+		text                string // that the origin saw
+		forwarded           int64
+	}{
+		{"the last hop answers", "OPTIONS", "0", 200, "", 0},
+		{"one hop is used up", "OPTIONS", "1", 200, "0", 1},
+		{"of many, too", "OPTIONS", "10", 200, "9", 1},
+		{"what is no number counts nothing", "OPTIONS", "-1", 200, "-1", 1},
+		{"other methods are not counted", "GET", "0", 200, "0", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onEach(t, world.Ways, func(t *testing.T, via world.Way) {
+				before := asked.Load()
+				a := world.Do(t, w.Client(via), world.Request(t, tt.method, via.URL("/"), nil, "Max-Forwards", tt.value))
+				if n := asked.Load() - before; a.StatusCode != tt.status || n != tt.forwarded || n > 0 && a.Text != tt.text {
+					t.Errorf("answered %d %q, forwarded %d times; want %d %q, %d", a.StatusCode, a.Text, n, tt.status, tt.text, tt.forwarded)
+				}
+			})
+		})
+	}
+	t.Run("TRACE ends here, at a host of no site too", func(t *testing.T) {
+		c := w.Dial(t)
+		c.Send("TRACE http://" + w.Origin.Addr("80") + "/ HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n")
+		if a := c.Answer("TRACE"); a.StatusCode != 405 {
+			t.Errorf("answered %d %q, want 405", a.StatusCode, a.Text)
 		}
 	})
 }

@@ -18,6 +18,9 @@ func (x *exchange) scope(r *http.Request) *refusal {
 	if r.Host != "" && !x.target.names(r.Host) {
 		return misdirected("The Host field differs from the host of this connection.")
 	}
+	if lastHop(r) {
+		return endsHere(r.Method)
+	}
 	x.site = x.rules.site(x.target.host, x.target.port)
 	if x.site == nil {
 		if x.rules.undeclared == config.Refuse {
@@ -102,6 +105,14 @@ func (x *exchange) evidence(r *http.Request) session.Evidence {
 
 // inUse says whether the exchange takes part in a session.
 func (x *exchange) inUse() bool { return x.site != nil && x.id.session != session.NoneID }
+
+// endsHere answers a request whose Max-Forwards let it come so far only.
+func endsHere(method string) *refusal {
+	if method == http.MethodTrace {
+		return refuse(http.StatusMethodNotAllowed, "http_request_denied", "trace", "TRACE is not served by this proxy.")
+	}
+	return refuse(http.StatusOK, "", "max_forwards", "By its Max-Forwards, this request ends at the proxy.")
+}
 
 func misdirected(public string) *refusal {
 	return deny(http.StatusMisdirectedRequest, "http_request_error", "misdirected", public)
