@@ -111,14 +111,12 @@ func (t target) names(hostport string) bool {
 		return true
 	}
 	host := hostport
-	if h, port, err := net.SplitHostPort(hostport); err == nil {
+	if _, port, err := net.SplitHostPort(hostport); err == nil {
 		if strings.Trim(port, "0123456789") != "" {
 			return false // "shop.test:@evil.test", which some read the other way
 		}
-		host = h
-	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+		host = strings.TrimSuffix(host, ":"+port)
 	}
-	canonical, ok := session.CanonicalHost(host)
+	canonical, ok := session.CanonicalHost(host) // which may be in brackets if it is an IPv6 address
 	return ok && strings.TrimSuffix(canonical, ".") == strings.TrimSuffix(t.host, ".")
 }

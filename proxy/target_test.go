@@ -37,6 +37,8 @@ func TestTheHostOfATunnelIsItsTargets(t *testing.T) {
 		{"a host that begins so", "shop.test.evil.test", 421},
 		{"an address", "127.0.0.1", 421},
 		{"an IPv6 address", "[::1]", 421},
+		{"in brackets, which are an address's", "[shop.test]", 421},
+		{"in brackets with a port", "[shop.test]:443", 421},
 		{"an empty name with a port", ":443", 421},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
