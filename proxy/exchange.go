@@ -61,7 +61,8 @@ type exchange struct {
 	renewed   int            // times sent again, since the session had moved on
 	confirmed int            // times sent again, lest the site had erred,
 	confirms  int64          // in this state of the session
-	relogged  bool           // sent again, after a login of the proxy's own
+	relogs    int            // times sent again, after a login of the proxy's own
+	loginEnd  time.Time      // of its wait for logins; zero: it has not waited yet
 	shared    bool           // answered with another's login
 
 	upload *upload   // the request's body; nil where it has none

@@ -213,7 +213,7 @@ func (x *exchange) hold(r *http.Request) *http.Response {
 	}
 	defer x.p.held.Add(-1)
 	defer lap(&x.spent.Login, time.Now())
-	late := time.NewTimer(x.site.login.Wait)
+	late := time.NewTimer(time.Until(x.patient()))
 	defer late.Stop()
 	select {
 	case <-done:

@@ -76,6 +76,7 @@ type Proxy struct {
 	keepers    *memory // workers that keep private cookies of a name themselves
 	turns      *login.Turns
 	verdicts   login.Verdicts
+	doubts     login.Doubts
 	recipes    *recipes
 	held       atomic.Int64 // requests that wait for a login
 	passwords  *password.Verifier

@@ -24,12 +24,15 @@ type recipes struct {
 	failed map[session.Key]*login.RestError // of sessions that have accounts
 }
 
-// rests says whether a login of the session is known to be not yet worth a try.
-func (rs *recipes) rests(key session.Key) bool {
+// rest says why a login of the session is known to be not yet worth a try; nil:
+// it is.
+func (rs *recipes) rest(key session.Key) *login.RestError {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	f := rs.failed[key]
-	return f != nil && time.Now().Before(f.Until)
+	if f := rs.failed[key]; f != nil && time.Now().Before(f.Until) {
+		return f
+	}
+	return nil
 }
 
 // underWay says whether a login of the session is.
@@ -60,10 +63,9 @@ type recipeRun struct {
 
 	done chan struct{} // closed when what follows is there
 
-	err     error
-	resting bool // it was not tried, since others have failed
-	moved   bool // nor was it now, since the session has moved on: it may be alive
-	steps   []login.Step
+	err   error
+	moved bool // it was not tried, since the session has moved on: it may be alive
+	steps []login.Step
 }
 
 // start begins the login of a session, or joins the one under way.
@@ -75,7 +77,7 @@ func (rs *recipes) start(p *Proxy, s *site, key session.Key, seen int64, force b
 	}
 	run := &recipeRun{site: s, key: key, seen: seen, force: force, done: make(chan struct{})}
 	if rs.ctx.Err() != nil {
-		run.err, run.resting = rs.ctx.Err(), true
+		run.err = rs.ctx.Err()
 		close(run.done)
 		return run
 	}
@@ -85,6 +87,10 @@ func (rs *recipes) start(p *Proxy, s *site, key session.Key, seen int64, force b
 		rs.mu.Lock()
 		delete(rs.runs, key)
 		if rest, ok := errors.AsType[*login.RestError](run.err); ok {
+			// Whose clock is ahead of Redis' asks no more often than this.
+			if soon := time.Now().Add(time.Second); rest.Until.Before(soon) {
+				rest.Until = soon
+			}
 			rs.failed[key] = rest
 		} else if run.err == nil {
 			delete(rs.failed, key)
@@ -95,27 +101,39 @@ func (rs *recipes) start(p *Proxy, s *site, key session.Key, seen int64, force b
 	return run
 }
 
-// The pauses after a login that failed, and after as many as have pauses none
-// is tried for the last one: sites lock accounts. What merely hinders a login
-// lets it rest for the one before at most.
-var rests = []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second, 5 * time.Minute, 24 * time.Hour}
+var (
+	// rests are the pauses after a login that the site has refused. After as
+	// many as there are, none is tried for the last one: sites lock accounts.
+	rests = []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second, 5 * time.Minute, 24 * time.Hour}
+
+	// hindrances are those after one that was merely hindered. Clients wait,
+	// and most of what hinders is soon over.
+	hindrances = []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
+)
+
+// idleRest is the pause after a login that was not begun.
+const idleRest = 5 * time.Second
 
 // restAfter is the pause after a login that came to nothing for such a cause,
 // after as many as turn knows.
 func restAfter(cause login.Cause, turn *login.Turn) time.Duration {
-	d := rests[min(turn.Failures, len(rests)-1)]
+	d := idleRest
 	switch cause {
+	case login.Refused:
+		d = rests[min(turn.Failures, len(rests)-1)]
 	case login.Hindered:
-		d = rests[min(turn.Hindered, len(rests)-2)]
-	case login.Idle:
-		d = rests[0]
+		d = hindrances[min(turn.Hindered, len(hindrances)-1)]
 	}
 	return d - d/10 + rand.N(d/5) //nolint:gosec // only lest proxies come at once
 }
 
 // wonTime is the time in which login.MaxWon logins may succeed: where they do
-// not last, more would not help.
-const wonTime = 10 * time.Minute
+// not last, more would not help. Those after the first wonAtOnce share what is
+// left of it, lest a session be there for a minute and then for none.
+const (
+	wonTime   = 10 * time.Minute
+	wonAtOnce = login.MaxWon / 2
+)
 
 // recipeWait is how long a recipe waits for another's, which is bounded itself.
 const recipeWait = 3 * time.Minute
@@ -132,7 +150,6 @@ func (p *Proxy) runRecipe(ctx context.Context, run *recipeRun) error {
 	turn, answer, err := p.turns.Begin(ctx, login.Order{Login: l, Wait: recipeWait, Force: run.force})
 	switch {
 	case err != nil:
-		_, run.resting = errors.AsType[*login.RestError](err)
 		return err
 	case turn == nil: // another proxy has
 		p.awaitNews(ctx, run.key, answer.Version)
@@ -186,18 +203,23 @@ func (t *recipeTurn) rest(ctx context.Context, cause login.Cause, why string, pa
 	if cause == login.Refused {
 		failures++
 	}
-	t.run.resting = cause == login.Idle
-	return &login.RestError{Failures: failures, Until: time.Now().Add(pause), Why: why}
+	return &login.RestError{Failures: failures, Until: time.Now().Add(pause), Why: why, Cause: cause}
 }
 
 // lasts returns an error where a session's logins do not last.
 func (t *recipeTurn) lasts(ctx context.Context) error {
-	if len(t.Won) < login.MaxWon || t.run.force {
+	won := len(t.Won)
+	if won < wonAtOnce || t.run.force {
 		return nil
 	}
-	since := time.Since(t.Won[0])
-	why := fmt.Sprintf("the last %d succeeded within %v, and did not last", len(t.Won), since.Round(time.Second))
-	return t.rest(ctx, login.Idle, why, max(wonTime-since, time.Second))
+	first, last := t.Won[0], t.Won[won-1]
+	next := last.Add(first.Add(wonTime).Sub(last) / time.Duration(login.MaxWon+1-won))
+	pause := time.Until(next)
+	if pause <= 0 {
+		return nil
+	}
+	why := fmt.Sprintf("the last %d succeeded within %v, and did not last", won, time.Since(first).Round(time.Second))
+	return t.rest(ctx, login.Idle, why, pause)
 }
 
 // logIn leases an upstream and follows the recipe.
@@ -218,8 +240,8 @@ func (t *recipeTurn) logIn(ctx context.Context, base *session.Jar) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	cause := login.CauseOf(err)
-	pause := restAfter(cause, t.Turn)
+	cause, pause := login.CauseOf(err)
+	pause = max(pause, restAfter(cause, t.Turn))
 	site.counts.login("recipe_failed")
 	t.p.log.Warn("recipe: login failed", "site", site.Name, "session", id, "failures", t.Failures, "refused", cause == login.Refused,
 		"next_in", pause.Round(time.Second).String(), "err", err)
@@ -238,7 +260,7 @@ func (t *recipeTurn) follow(ctx context.Context, lease *upstream.Lease, base *se
 	}
 	way := p.recipeWay(run, lease)
 	jar, tried, err := s.login.Run(ctx, run.key.ID, start, way)
-	if err != nil && !tried && start != emptyJar && login.CauseOf(err) == login.Refused {
+	if cause, _ := login.CauseOf(err); err != nil && !tried && start != emptyJar && cause == login.Refused {
 		start = emptyJar // no password was sent yet
 		jar, _, err = s.login.Run(ctx, run.key.ID, start, way)
 	}
@@ -262,7 +284,7 @@ func (t *recipeTurn) follow(ctx context.Context, lease *upstream.Lease, base *se
 	next, outcomes, err := p.store.Apply(ctx, run.key, u, s.life)
 	if err != nil {
 		p.storeFailed("apply", err)
-		return login.HinderedError{Err: fmt.Errorf("keep the login's cookies: %w", err)}
+		return login.HinderedError{Err: errors.New("the session store did not take the login's cookies")}
 	}
 	for i, o := range outcomes {
 		s.counts.capture(o, u.Cookies[i].Expired(time.Now()))

@@ -19,11 +19,15 @@ import (
 func (x *exchange) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
 	resp, ref := x.tries(r, x.inject)
 	for ref == nil && x.tells(r) {
-		if x.judged = x.judge(r, resp); !x.retries(r, x.judged) {
+		x.judged = x.judge(r, resp)
+		again, refused := x.retries(r, resp, x.judged)
+		if !again && refused == nil {
 			break
 		}
 		x.drop(resp)
-		resp, ref = x.tries(r, x.inject)
+		if ref = refused; ref == nil {
+			resp, ref = x.tries(r, x.inject)
+		}
 	}
 	if ref == nil {
 		if x.logsIn {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/proxy/login"
-	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/proxy/unpack"
 	"github.com/sessionproxy/sessionproxy/session"
 )
@@ -89,112 +88,6 @@ func (p *Proxy) note(ctx context.Context, key session.Key, j login.Judgment, ver
 		return false
 	}
 	p.turns.Note(context.WithoutCancel(ctx), key, login.Shown{Judgment: j, Version: version, Time: time.Now()})
-	return true
-}
-
-// mayRetry says whether the request can be sent again with other cookies, and
-// whether there are any, or a recipe that may get some.
-func (x *exchange) mayRetry(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || x.upload != nil {
-		return false
-	}
-	return x.renewed < maxRenewed && x.late() || !x.relogged && x.recipeMayRun()
-}
-
-// maxRenewed is how often a request is sent again since the session had moved
-// on. Once is enough where somebody has logged in. A site that gives it a new
-// value with each reply may take that of a slow request for an old one more
-// often.
-const maxRenewed = 8
-
-// recipeMayRun says whether the proxy may log in to the session by itself now.
-func (x *exchange) recipeMayRun() bool {
-	return x.site.hasAccount(x.key.ID) && !x.p.recipes.rests(x.key)
-}
-
-// retries says whether the request is to be sent again: its reply shows that
-// the session is logged out, and another state of it is there, or comes of a
-// login of our own. The client sees no byte of this reply then.
-func (x *exchange) retries(r *http.Request, j login.Judgment) bool {
-	if j.Verdict != login.Out {
-		if j.Verdict == login.In {
-			x.note(j)
-		}
-		return false
-	}
-	retry := x.mayRetry(r)
-	if x.late() {
-		// Nor does it end the session, however often: a request of which all
-		// replies are late is one of a session that lives.
-		x.renewed++
-		return retry && x.renewed <= maxRenewed
-	}
-	recipe := !x.relogged && x.recipeMayRun()
-	if recipe && retry && !x.p.recipes.underWay(x.key) {
-		switch again, still := x.confirm(); {
-		case again:
-			x.facts |= trace.Confirmed
-			return true
-		case !still:
-			return false
-		}
-	}
-	x.note(j)
-	if !recipe {
-		return false
-	}
-	x.relogged = true
-	x.facts |= trace.Relogged
-	run := x.p.recipes.start(x.p, x.site, x.key, x.jar.Version(), false)
-	return retry && x.await(run)
-}
-
-// confirm says whether the request is to be sent again before its reply is
-// believed: a login costs more than asking twice. Some sites lose a session for
-// one request; and one that honours the newest value of a session only takes a
-// request for logged out while the reply with that value is on its way. An ended
-// session stands still.
-func (x *exchange) confirm() (again, still bool) {
-	if state := x.jar.Renewed(); x.confirmed == 0 || state != x.confirms {
-		if x.confirmed > 0 {
-			x.renewed++
-		}
-		x.confirmed, x.confirms = 0, state
-	}
-	if x.confirmed == login.Confirmations || x.renewed > maxRenewed {
-		return false, x.renewed <= maxRenewed
-	}
-	if x.confirmed++; x.confirmed == login.Confirmations {
-		defer lap(&x.spent.Login, time.Now())
-		late := time.NewTimer(stillness)
-		defer late.Stop()
-		select {
-		case <-late.C:
-		case <-x.Done():
-		}
-	}
-	return true, true
-}
-
-// stillness is how long a session is given to move on, before a request is sent
-// for the last time.
-const stillness = 250 * time.Millisecond
-
-// await waits for a recipe, and says whether it is worth another try.
-func (x *exchange) await(run *recipeRun) bool {
-	defer lap(&x.spent.Login, time.Now())
-	late := time.NewTimer(x.site.login.Wait)
-	defer late.Stop()
-	select {
-	case <-run.done:
-		if run.moved && x.renewed < maxRenewed {
-			x.renewed++
-			x.relogged, x.confirmed = false, 0
-		}
-		return !run.resting
-	case <-late.C:
-	case <-x.Done():
-	}
 	return true
 }
 

@@ -29,6 +29,7 @@ type Options struct {
 	Single  bool          // a login ends all earlier ones
 	Form    bool          // who is not logged in gets the form with 200
 	Flaky   float64       // so many requests of 1 are taken for logged out, though they are not
+	Lost    float64       // so many requests of 1 end their login
 	Life    time.Duration // of a login; 0: for ever
 	SameID  bool          // a login keeps the session's value, and sets no cookie
 	Latency time.Duration // of a login
@@ -156,10 +157,20 @@ func (s *Site) drop(v *visitor) {
 	delete(s.sessions, v.older)
 }
 
-// in says whether a visitor is logged in, and as whom.
+// in says whether a visitor is logged in.
 func (s *Site) in(v *visitor) bool {
-	return v != nil && v.user != "" && !(s.o.Flaky > 0 && s.random.Float64() < s.o.Flaky)
+	if v == nil || v.user == "" {
+		return false
+	}
+	if s.chance(s.o.Lost) {
+		s.drop(v)
+		v.user = ""
+		return false
+	}
+	return !s.chance(s.o.Flaky)
 }
+
+func (s *Site) chance(of float64) bool { return of > 0 && s.random.Float64() < of }
 
 func (s *Site) form(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()

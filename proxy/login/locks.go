@@ -54,6 +54,7 @@ type Grant struct {
 	Won      []time.Time // Granted: of the successes that still count, oldest first
 	Until    time.Time   // Resting
 	Why      string      // Resting: the last failure
+	Cause    Cause       // Resting: of that
 }
 
 // Answer is the reply to a login that succeeded, for others to be given. It
@@ -82,7 +83,7 @@ type Result struct {
 // Cause says why a login came to nothing.
 type Cause uint8
 
-// The causes.
+// The causes. Their numbers are in stores.
 const (
 	Refused  Cause = iota // by the site: it is a failure, and sites count those
 	Hindered              // the site was not reached, or could judge nothing

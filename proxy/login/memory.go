@@ -31,6 +31,7 @@ type turnRecord struct {
 	failures int
 	hindered int
 	why      string
+	cause    Cause
 	rest     time.Time // no turn before
 	won      []success
 }
@@ -53,7 +54,7 @@ func (m *Memory) Take(_ context.Context, a Ask) (Grant, error) {
 	case t.holder != "" && now.Before(t.until) && (a.Overdue == 0 || now.Sub(t.since) < a.Overdue):
 		return Grant{State: Busy}, nil
 	case !a.Force && now.Before(t.rest):
-		return Grant{State: Resting, Failures: t.failures, Until: t.rest, Why: t.why}, nil
+		return Grant{State: Resting, Failures: t.failures, Until: t.rest, Why: t.why, Cause: t.cause}, nil
 	}
 	m.fences++
 	t.holder, t.fence, t.since, t.until = a.Holder, m.fences, now, now.Add(a.Life)
@@ -125,7 +126,7 @@ func (m *Memory) End(_ context.Context, h Hold, r Result) error {
 	case Hindered:
 		t.hindered++
 	}
-	t.why, t.rest = r.Why, now.Add(r.Rest)
+	t.why, t.cause, t.rest = r.Why, r.Cause, now.Add(r.Rest)
 	return nil
 }
 
@@ -158,7 +159,7 @@ func (m *Memory) Status(_ context.Context, of Login) (Status, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if t := m.turns[of]; t != nil && time.Now().Before(t.rest) {
-		status.Failed = &RestError{t.failures, t.rest, t.why}
+		status.Failed = &RestError{t.failures, t.rest, t.why, t.cause}
 	}
 	return status, nil
 }

@@ -62,19 +62,22 @@ var ErrNoRecipe = errors.New("no recipe and account is declared for this session
 
 // HinderedError says that a recipe came to nothing, and that this is no
 // refusal: the site was not reached, or could judge nothing.
-type HinderedError struct{ Err error }
+type HinderedError struct {
+	Err   error
+	Pause time.Duration // that the site wants before the next try
+}
 
 func (e HinderedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e HinderedError) Unwrap() error { return e.Err }
 
-// CauseOf says what a recipe's error counts as.
-func CauseOf(err error) Cause {
-	if _, ok := errors.AsType[HinderedError](err); ok {
-		return Hindered
+// CauseOf says what a recipe's error counts as, and the least pause after it.
+func CauseOf(err error) (Cause, time.Duration) {
+	if h, ok := errors.AsType[HinderedError](err); ok {
+		return Hindered, h.Pause
 	}
-	return Refused
+	return Refused, 0
 }
 
 // Step is what became of one request of a recipe. It shows no value that was

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ func (b *run) step(s *step, login bool) error {
 		shown.Time = time.Since(begin)
 		if err != nil {
 			b.way.Report(shown)
-			return fmt.Errorf("%s %s: %w", shown.Method, shown.URL, HinderedError{plainError(err)})
+			return fmt.Errorf("%s %s: %w", shown.Method, shown.URL, HinderedError{Err: plainError(err)})
 		}
 		shown.Status = resp.StatusCode
 		next, err := b.follow(req, resp)
@@ -76,7 +77,7 @@ func (b *run) step(s *step, login bool) error {
 func (b *run) sure(req *http.Request) (*http.Response, []byte, error) {
 	for again := 0; ; again++ {
 		resp, body, err := b.send(req)
-		if err != nil || !b.judged || req.Method != http.MethodGet || again == Confirmations {
+		if err != nil || !b.judged || req.Method != http.MethodGet || again == Doubtful {
 			return resp, body, err
 		}
 		if j, _ := b.rules.Judge(b.reply(resp, body)); j.Verdict != Out {
@@ -85,9 +86,12 @@ func (b *run) sure(req *http.Request) (*http.Response, []byte, error) {
 	}
 }
 
-// Confirmations is how often a page is asked for again that shows a logged-out
-// session, before that is believed.
-const Confirmations = 2
+// A page that shows a logged-out session is asked for again so often before that
+// is believed: Doubtful where the site is known to err, or nothing is known.
+const (
+	Confirmations = 2
+	Doubtful      = 5
+)
 
 // reply is what the rules look at.
 func (b *run) reply(resp *http.Response, body []byte) Reply {
@@ -109,27 +113,44 @@ func (b *run) judge(resp *http.Response, body []byte, login bool) error {
 		case j.Verdict == Out && j.Rule != "":
 			return fmt.Errorf("the site did not take the login, as %s shows (%d)", j.Rule, resp.StatusCode)
 		case j.Verdict != In:
-			return answered("the site answered the login with", resp.StatusCode)
+			return answered("the site answered the login with", resp)
 		}
 	case b.judged:
 		if b.out {
 			return fmt.Errorf("after the login the session is logged out, as %s shows", j.Rule)
 		}
 	case resp.StatusCode >= 400:
-		return answered("the site answered", resp.StatusCode)
+		return answered("the site answered", resp)
 	}
 	return nil
 }
 
 // answered is the error of a status. Those of a site that is broken or busy are
 // no refusal.
-func answered(what string, status int) error {
-	err := fmt.Errorf("%s %d %s", what, status, http.StatusText(status))
-	if judgesNothing(status) {
-		return HinderedError{err}
+func answered(what string, resp *http.Response) error {
+	err := fmt.Errorf("%s %d %s", what, resp.StatusCode, http.StatusText(resp.StatusCode))
+	if judgesNothing(resp.StatusCode) {
+		return HinderedError{err, retryAfter(resp, time.Now())}
 	}
 	return err
 }
+
+// retryAfter is how long a site that is busy wants to be left alone (RFC 9110
+// section 10.2.3). One that counts requests and does not say gets half a minute.
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	field := resp.Header.Get("Retry-After")
+	after := time.Duration(0)
+	if at, err := http.ParseTime(field); err == nil {
+		after = at.Sub(now)
+	} else if seconds, err := strconv.ParseUint(field, 10, 31); err == nil {
+		after = time.Duration(seconds) * time.Second
+	} else if resp.StatusCode == http.StatusTooManyRequests {
+		after = 30 * time.Second
+	}
+	return min(max(after, 0), maxRetryAfter)
+}
+
+const maxRetryAfter = time.Hour
 
 // request makes a step's first request.
 func (b *run) request(s *step) (*http.Request, error) {
@@ -217,8 +238,8 @@ func (b *run) send(req *http.Request) (*http.Response, []byte, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
-	if err != nil {
-		return nil, nil, err
+	if err != nil { // which may name an upstream
+		return nil, nil, errors.New("the reply broke off")
 	}
 	now := time.Now()
 	u := session.Update{Base: session.Latest, Insecure: !at.Secure}

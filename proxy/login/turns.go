@@ -74,11 +74,13 @@ type Order struct {
 // ErrWait says that another's login took too long.
 var ErrWait = errors.New("another client's login takes too long")
 
-// RestError says that logins have failed, and that none is tried for a time.
+// RestError says that logins have come to nothing, and that none is tried for a
+// time. Why has nothing in it that clients may not read.
 type RestError struct {
 	Failures int
 	Until    time.Time
 	Why      string
+	Cause    Cause // of the last one
 }
 
 func (e *RestError) Error() string {
@@ -189,7 +191,7 @@ func (t *Turns) take(ctx context.Context, q *queue, me *waiter, o Order) (*Turn,
 	case Answered:
 		return nil, g.Answer, nil
 	case Resting:
-		return nil, nil, &RestError{g.Failures, g.Until, g.Why}
+		return nil, nil, &RestError{g.Failures, g.Until, g.Why, g.Cause}
 	case Granted:
 		return t.start(q, ask, locks, g), nil, nil
 	}

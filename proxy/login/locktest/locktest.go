@@ -118,7 +118,7 @@ func Run(t *testing.T, open func(t *testing.T) login.Locks) {
 		{"after a failure there is a rest", func(f *fixture) {
 			f.end(f.granted(f.ask("a")), login.Result{Why: "step 2: no", Rest: time.Hour})
 			g := f.want(f.ask("b"), login.Resting)
-			if g.Failures != 1 || g.Why != "step 2: no" || time.Until(g.Until) < 59*time.Minute {
+			if g.Failures != 1 || g.Why != "step 2: no" || g.Cause != login.Refused || time.Until(g.Until) < 59*time.Minute {
 				f.Errorf("%+v", g)
 			}
 			forced := f.ask("c")
@@ -130,8 +130,8 @@ func Run(t *testing.T, open func(t *testing.T) login.Locks) {
 		{"a login that was not begun is no failure", func(f *fixture) {
 			f.end(f.granted(f.ask("a")), login.Result{Why: "no lease", Cause: login.Idle})
 			f.end(f.granted(f.ask("b")), login.Result{Why: "no lease", Cause: login.Idle, Rest: time.Hour})
-			if g := f.want(f.ask("c"), login.Resting); g.Failures != 0 || g.Why != "no lease" {
-				f.Errorf("%d failures, %q, of logins that were not begun; want none", g.Failures, g.Why)
+			if g := f.want(f.ask("c"), login.Resting); g.Failures != 0 || g.Why != "no lease" || g.Cause != login.Idle {
+				f.Errorf("%d failures, %q, cause %d, of logins that were not begun; want none", g.Failures, g.Why, g.Cause)
 			}
 		}},
 		{"what hinders a login is counted apart", func(f *fixture) {
@@ -185,9 +185,9 @@ func Run(t *testing.T, open func(t *testing.T) login.Locks) {
 			f.note(login.Out, "logged_out.redirect", 10)
 			f.note(login.In, "recipe", 9) // of an older jar
 			f.wantStatus(login.Status{Shown: shown(login.Out, "logged_out.redirect", 10)})
-			f.end(f.granted(f.ask("a")), login.Result{Why: "wrong", Rest: time.Hour})
+			f.end(f.granted(f.ask("a")), login.Result{Why: "unreachable", Cause: login.Hindered, Rest: time.Hour})
 			f.note(login.In, "recipe", 11)
-			f.wantStatus(login.Status{Shown: shown(login.In, "recipe", 11), Failed: &login.RestError{Failures: 1, Why: "wrong"}})
+			f.wantStatus(login.Status{Shown: shown(login.In, "recipe", 11), Failed: &login.RestError{Why: "unreachable", Cause: login.Hindered}})
 		}},
 		{"of many that ask at once, one at a time has it", func(f *fixture) {
 			var now, most, turns atomic.Int32
@@ -316,7 +316,7 @@ func (f *fixture) wantStatus(want login.Status) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if (got.Failed == nil) != (want.Failed == nil) || got.Failed != nil && (got.Failed.Failures != want.Failed.Failures || got.Failed.Why != want.Failed.Why) {
+	if (got.Failed == nil) != (want.Failed == nil) || got.Failed != nil && (got.Failed.Failures != want.Failed.Failures || got.Failed.Why != want.Failed.Why || got.Failed.Cause != want.Failed.Cause) {
 		f.Errorf("the rest is %+v, want %+v", got.Failed, want.Failed)
 	}
 	if got.Judgment != want.Judgment || got.Version != want.Version || !got.Time.Equal(want.Time) {

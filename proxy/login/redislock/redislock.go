@@ -157,7 +157,7 @@ func grant(reply []string) (login.Grant, error) {
 			g.Answer.Body = []byte(body)
 		}
 	case login.Resting:
-		g.Failures, g.Until, g.Why = int(r.int()), time.UnixMilli(r.int()), r.string()
+		g.Failures, g.Until, g.Why, g.Cause = int(r.int()), time.UnixMilli(r.int()), r.string(), login.Cause(r.int())
 	default:
 		r.failed = true
 	}
@@ -213,7 +213,7 @@ func (l *Locks) End(ctx context.Context, h login.Hold, r login.Result) error {
 	if a := r.Answer; a != nil {
 		args = append(args, r.Keep.Milliseconds(), a.Status, a.Version, a.Location, a.ContentType, a.Body, r.Count.Milliseconds(), login.MaxWon)
 	} else {
-		args = append(args, 0, r.Rest.Milliseconds(), r.Why, counter[r.Cause])
+		args = append(args, 0, r.Rest.Milliseconds(), r.Why, counter[r.Cause], int(r.Cause))
 	}
 	if err := endScript.Run(ctx, l.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("end the login lock %s: %w", keys[0], err)
@@ -255,7 +255,7 @@ func (l *Locks) Status(ctx context.Context, of login.Login) (login.Status, error
 	if seen := r.int(); seen > 0 {
 		s.Time = time.UnixMilli(seen)
 	}
-	rest := login.RestError{Failures: int(r.int()), Until: time.UnixMilli(r.int()), Why: r.string()}
+	rest := login.RestError{Failures: int(r.int()), Until: time.UnixMilli(r.int()), Why: r.string(), Cause: login.Cause(r.int())}
 	if err == nil && (r.failed || s.Verdict > login.Out) {
 		err = errReply
 	}

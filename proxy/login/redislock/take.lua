@@ -21,8 +21,8 @@ if redis.call('HEXISTS', KEYS[3], 'holder') == 1 and of(KEYS[3], 'until') > now
   return {'0'}
 end
 if not force and of(KEYS[3], 'rest') > now then
-  local r = redis.call('HMGET', KEYS[3], 'failures', 'rest', 'why')
-  return {'3', r[1] or '0', r[2] or '0', r[3] or ''}
+  local r = redis.call('HMGET', KEYS[3], 'failures', 'rest', 'why', 'cause')
+  return {'3', r[1] or '0', r[2] or '0', r[3] or '', r[4] or '0'}
 end
 
 local lock = redis.call('GET', KEYS[1])
