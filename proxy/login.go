@@ -80,6 +80,11 @@ func (b *readBody) Read(p []byte) (int, error) {
 // kind, whose answer it returns.
 func (x *exchange) takeTurn(r *http.Request, l login.Login) *http.Response {
 	defer lap(&x.spent.Login, time.Now())
+	if x.p.held.Add(1) > maxHeld {
+		x.p.held.Add(-1)
+		return x.refuse(r, tooMany())
+	}
+	defer x.p.held.Add(-1)
 	order := login.Order{Login: l, Wait: x.site.login.Wait, Fail: x.site.login.Fail, Guest: true}
 	for {
 		turn, answer, err := x.p.turns.Begin(x, order)
@@ -222,6 +227,13 @@ func (x *exchange) hold(r *http.Request) *http.Response {
 		return x.refuse(r, x.failure(x.Err()))
 	}
 	return nil
+}
+
+// tooMany is what one is told who comes when maxHeld wait.
+func tooMany() *refusal {
+	ref := refuse(http.StatusServiceUnavailable, "http_request_denied", "login_wait", "Too many requests wait for a login. Try again in 1 s.")
+	ref.header = http.Header{"Retry-After": {"1"}}
+	return ref
 }
 
 // maxHeld bounds the requests of a proxy that wait for a login.

@@ -132,7 +132,7 @@ func (x *exchange) relog(at string) (bool, *refusal) {
 	defer lap(&x.spent.Login, time.Now())
 	if x.p.held.Add(1) > maxHeld {
 		x.p.held.Add(-1)
-		return false, x.noLogin("too many requests wait for a login", nil, time.Second)
+		return false, tooMany()
 	}
 	defer x.p.held.Add(-1)
 	for {

@@ -31,18 +31,45 @@ type Turns struct {
 	sessions map[session.Key]*underWay
 }
 
-// queue is who waits for a Login, first come first.
+// queue is who waits for a Login, first come first. The first one asks for all,
+// and gives them the answer: there may be thousands.
 type queue struct {
 	waiting []*waiter
-	turn    *Turn         // under way here; nil: none
-	more    chan struct{} // closed when any of that changes
+	turn    *Turn // under way here; nil: none
 }
 
-type waiter struct{ since time.Time }
+type waiter struct {
+	since  time.Time
+	force  bool          // no answer will do
+	wake   chan struct{} // holds one when there is something to see
+	answer *Answer       // that another was given; nil: none yet
+}
 
+func (w *waiter) look() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// changed wakes the one that asks.
 func (q *queue) changed() {
-	close(q.more)
-	q.more = make(chan struct{})
+	if len(q.waiting) > 0 {
+		q.waiting[0].look()
+	}
+}
+
+// share gives the others what one of them was given.
+func (q *queue) share(a *Answer) {
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
+		if w.force {
+			return false
+		}
+		w.answer = a
+		w.look()
+		return true
+	})
+	q.changed()
 }
 
 // underWay are the turns of a session that are under way here.
@@ -97,7 +124,7 @@ const patience = 10
 // Begin waits for a turn, or for another to log in. It returns a turn, which
 // has to be ended, or the other's answer. Its errors are those above and of ctx.
 func (t *Turns) Begin(ctx context.Context, o Order) (*Turn, *Answer, error) {
-	me := &waiter{since: time.Now()}
+	me := &waiter{since: time.Now(), force: o.Force, wake: make(chan struct{}, 1)}
 	q := t.join(o.Login, me)
 	defer t.leave(o.Login, q, me)
 	limit := o.Wait
@@ -107,26 +134,28 @@ func (t *Turns) Begin(ctx context.Context, o Order) (*Turn, *Answer, error) {
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for {
-		ask, more := t.next(q, me, o)
-		again := poll
-		if ask {
+		first, free, answer := t.next(q, me, o)
+		if answer != nil {
+			return nil, answer, nil
+		}
+		if free {
 			turn, answer, err := t.take(ctx, q, me, o)
 			if turn != nil || answer != nil || err != nil {
 				return turn, answer, err
 			}
 		}
-		retry := time.NewTimer(again)
+		var again <-chan time.Time
+		if first {
+			again = time.After(poll)
+		}
 		select {
-		case <-more:
-		case <-retry.C:
+		case <-me.wake:
+		case <-again:
 		case <-late.C:
-			retry.Stop()
 			return nil, nil, ErrWait
 		case <-ctx.Done():
-			retry.Stop()
 			return nil, nil, ctx.Err()
 		}
-		retry.Stop()
 	}
 }
 
@@ -135,7 +164,7 @@ func (t *Turns) join(l Login, me *waiter) *queue {
 	defer t.mu.Unlock()
 	q := t.queues[l]
 	if q == nil {
-		q = &queue{more: make(chan struct{})}
+		q = &queue{}
 		t.queues[l] = q
 	}
 	q.waiting = append(q.waiting, me)
@@ -157,15 +186,18 @@ func (t *Turns) forget(l Login, q *queue) {
 	}
 }
 
-// next says whether it is for me to ask, and what to wait for if it is not: who
-// came first asks for all, and nobody while a turn is under way here that is
-// not overdue.
-func (t *Turns) next(q *queue, me *waiter, o Order) (bool, <-chan struct{}) {
+// next says whether I am the first, and whether it is time to ask: not while a
+// turn is under way here that is not overdue. It returns an answer where another
+// was given one.
+func (t *Turns) next(q *queue, me *waiter, o Order) (first, free bool, answer *Answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := q.waiting[0] == me
-	free := q.turn == nil || !o.Fail && time.Since(q.turn.since) >= o.Wait
-	return first && free, q.more
+	if me.answer != nil {
+		return false, false, me.answer
+	}
+	first = q.waiting[0] == me
+	free = first && (q.turn == nil || !o.Fail && time.Since(q.turn.since) >= o.Wait)
+	return first, free, nil
 }
 
 // take asks for a turn once.
@@ -189,6 +221,9 @@ func (t *Turns) take(ctx context.Context, q *queue, me *waiter, o Order) (*Turn,
 	}
 	switch g.State {
 	case Answered:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		q.share(g.Answer)
 		return nil, g.Answer, nil
 	case Resting:
 		return nil, nil, &RestError{g.Failures, g.Until, g.Why, g.Cause}
