@@ -88,7 +88,7 @@ var keys = []key{
 
 	{"sites", "LIST", "", "The sites whose sessions are shared, one at least. Nothing else is intercepted."},
 	{"sites[].name", "TEXT", required, "What clients, commands, logs and metrics call it."},
-	{"sites[].hosts", "[PATTERN]", required, "Its hosts: names, IP addresses, `\"*.shop.example.com\"` for every host below that name. `host:port` binds to one port, else every port counts. An exact host beats the longest wildcard."},
+	{"sites[].hosts", "[PATTERN]", required, "Its hosts: names, IP addresses, `\"*.shop.example.com\"` for every host below that name, which is none that a registry gives out names below, as `com`. `host:port` binds to one port, else every port counts. An exact host beats the longest wildcard."},
 	{"sites[].key", "KEY", "", "What the site is called in the store's keys; without `{`, `}` and `~`. The default is the first host without `*.`."},
 	{"sites[].origin.ca", formFile, "", "Certificates (PEM) that the site's servers are verified against, beside the system's."},
 	{"sites[].origin.cert", formFile, "", "The certificate (PEM) that the proxy shows to the site's servers."},

@@ -189,6 +189,7 @@ func TestFaultsBesideTheFile(t *testing.T) {
 		{name: "redis-in-the-environment", env: map[string]string{"REDIS_URL": "redis://proxy:hunter2@10.0.0.4/0?ssl_cert_reqs=none", "REDIS_HOST": "10.0.0.4"}},
 		{name: "redis-host-in-the-environment", env: map[string]string{"REDIS_HOST": "10.0.0.4", "REDIS_PORT": "hunter2"}},
 		{name: "share-hosts", flags: Flags{Share: []string{"https://shop.test/", "*.shop.test", "shop.test."}}},
+		{name: "share-of-everybody", flags: Flags{Share: []string{"com"}}},
 		{name: "share-beside-a-file", file: "sites: [{name: shop, hosts: [shop.test]}]", flags: Flags{Share: []string{"shop.test"}}},
 		{name: "file-and-flags", file: "sites: [{name: shop}]\nlisen: []\n", env: map[string]string{"SESSIONPROXY_ADMIN": "0.0.0.0:8081"}, flags: Flags{Ops: "127.0.0.1"}},
 		{name: "a-default-in-the-way", flags: Flags{Admin: "127.0.0.1:8080", Ops: "127.0.0.1:8080"}},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/net/publicsuffix"
+
 	"github.com/sessionproxy/sessionproxy/session"
 )
 
@@ -56,6 +58,9 @@ func parsePattern(s string) (p Pattern, message, remedy string) {
 	if p.Wildcard && p.IsIP() {
 		return p, "an IP address has no subdomains", "write " + p.Host
 	}
+	if p.Wildcard && isRegistry(p.Host) {
+		return p, "everybody's hosts are below " + p.Host, "name a domain that is yours, such as shop." + p.Host
+	}
 	return p, "", ""
 }
 
@@ -97,6 +102,14 @@ func hostIn(s string) string {
 func (p Pattern) IsIP() bool {
 	_, err := netip.ParseAddr(p.Host)
 	return err == nil
+}
+
+// isRegistry says whether a registry gives out the names below host: com, co.uk.
+// Names that are in no public use, such as test, and those of a home network
+// (RFC 8375) are whose network it is.
+func isRegistry(host string) bool {
+	suffix, icann := publicsuffix.PublicSuffix(host)
+	return icann && suffix == host && host != "home.arpa"
 }
 
 // Matches says whether the pattern covers a canonical host at a port.
