@@ -106,7 +106,7 @@ func (b *ImportCookies) read() (remarks []string, p *problem) {
 	case err != nil:
 		return nil, &problem{http.StatusUnprocessableEntity, "file", "This is no file of cookies: at " + err.Error() + "."}
 	case len(file.Cookies) == 0:
-		return nil, &problem{http.StatusUnprocessableEntity, "file", "The file holds no cookies."}
+		return nil, &problem{http.StatusUnprocessableEntity, "file", strings.Join(append([]string{"The file holds no cookies."}, file.Remarks...), " ")}
 	}
 	for i := range file.Cookies {
 		b.Cookies = append(b.Cookies, ValueOf(&file.Cookies[i]))

@@ -209,6 +209,11 @@ func TestAFileOfCookiesGoesInAndOut(t *testing.T) {
 		wantProblem(t, w, 422, code)
 		r.clean(t, w)
 	}
+	w := ask(r, "POST", path+"import", body(`{"file": "{\"log\": {\"entries\": []}}"}`))
+	wantProblem(t, w, 422, "file")
+	if !strings.Contains(w.Body.String(), "Chrome leaves the cookies out") {
+		t.Errorf("a HAR without its cookies: %s", w.Body)
+	}
 }
 
 // Who comes late may ask for what was heard before, and no more than that.

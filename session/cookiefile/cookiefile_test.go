@@ -137,6 +137,8 @@ func TestReadFaults(t *testing.T) {
 		{"UTF-16", "\xff\xfe[\x00]\x00", "", "1:1: this is UTF-16"},
 		{"spaces in the place of tabs", "# Netscape HTTP Cookie File\n" + line + "shop.test  FALSE  /  FALSE  0  sid  THEVALUE", "", "3:1: fields are separated by one tab each, and these by spaces"},
 		{"a text", "hello THEVALUE", "", "1:1: this is no line of cookies.txt"},
+		{"a Cookie header", "Cookie: sid=THEVALUE; lang=en", "", "1:1: this is a Cookie header"},
+		{"a Cookie header's value", "sid=THEVALUE", "", "1:1: this is a Cookie header"},
 		{"too few fields", line + "shop.test\tFALSE\t/\tTHEVALUE", "", "2:1: 4 fields, and not 7"},
 		{"a tab in the value", "shop.test\tFALSE\t/\tFALSE\t0\tsid\tTHEVALUE\t2", "", "1:1: 8 fields, and not 7"},
 		{"a flag that is none", "shop.test\tTHEVALUE\t/\tFALSE\t0\tsid\t1", "", "1:11: whether subdomains count is TRUE or FALSE"},

@@ -99,6 +99,16 @@ func TestHARRemarks(t *testing.T) {
 	}
 }
 
+func TestHARWithoutItsCookies(t *testing.T) {
+	f, err := Read(strings.NewReader(har(exchange("shop.test", "", ""))), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Chrome leaves the cookies out of a HAR that is exported without sensitive data: export it with them."; !slices.Equal(f.Remarks, []string{want}) {
+		t.Errorf("%q, want %q", f.Remarks, want)
+	}
+}
+
 func TestHARFaults(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"an entry of another form", "{\"log\":{\"entries\":[\n {\"request\": {\"url\": 1}}]}}", "2:22: request.url: a number stands where a string belongs"},

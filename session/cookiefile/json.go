@@ -80,6 +80,9 @@ func (j *jsonFile) finish() *File {
 		j.file.Remarks = append(j.file.Remarks, fmt.Sprintf(
 			"Local storage is no cookie and stays in the file, since a proxy can't bring it to clients: %s of %s.", counted(j.items, "item"), counted(j.origins, "origin")))
 	}
+	if j.har != nil && len(j.file.Cookies) == 0 && len(j.file.Remarks) == 0 {
+		j.file.Remarks = append(j.file.Remarks, "Chrome leaves the cookies out of a HAR that is exported without sensitive data: export it with them.")
+	}
 	return j.file
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -99,11 +100,16 @@ func netscapeCookie(line string) (c session.Cookie, column int, message string) 
 	return c, 0, ""
 }
 
+// cookieHeader is what browsers' tools copy of a request, or the value of it.
+var cookieHeader = regexp.MustCompile(`^(?i:cookie:)?\s*[^\s=;]+=[^\s;]*(; [^\s=;]+=[^\s;]*)*;?\s*$`)
+
 // wrongFields says what is the matter with a line of n fields.
 func wrongFields(line string, n int) string {
 	switch {
 	case n == 1 && len(strings.Fields(line)) >= fields-1:
 		return "fields are separated by one tab each, and these by spaces, as an editor or a terminal makes of tabs; export the file anew"
+	case n == 1 && cookieHeader.MatchString(line):
+		return "this is a Cookie header, which says of no cookie whose it is and when it ends: give each one to \"cookies set\""
 	case n == 1:
 		return "this is no line of cookies.txt, which has 7 fields with a tab between each two, nor is the file JSON"
 	}
