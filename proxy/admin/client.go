@@ -175,5 +175,9 @@ func (c Client) send(ctx context.Context, method, path string, body any) (*http.
 		p.Status = resp.StatusCode
 		return nil, p
 	}
+	if kind := resp.Header.Get("Content-Type"); kind != "" && kind != "application/json" && kind != "text/event-stream" {
+		resp.Body.Close()
+		return nil, &Problem{Status: resp.StatusCode} // another program's
+	}
 	return resp, nil
 }

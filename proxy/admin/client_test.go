@@ -50,6 +50,7 @@ func TestClientMeetsAnotherProgram(t *testing.T) {
 		answer     http.HandlerFunc
 	}{
 		{"that answers with a page", "answered 404 Not Found", http.NotFound},
+		{"that answers everything", "answered 200 OK", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "It works!") }},
 		{"that sends it elsewhere", "answered 302 Found", http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP},
 		{"whose JSON is another", "answered 500 Internal Server Error", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
