@@ -137,21 +137,34 @@ func (h *threads) run(ctx context.Context) {
 	for {
 		h.learnPlan(ctx)
 		t := time.NewTimer(h.claim(context.WithoutCancel(ctx)))
-		wake := h.wake
-		if !h.since.IsZero() {
-			wake = nil // who comes now does not make a store answer
-		}
-		select {
-		case <-wake:
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			h.claim(context.WithoutCancel(ctx)) // each claim has its own, short time
-			return
+		for due := false; !due; {
+			select {
+			case <-h.wake:
+				// Who comes now does not make a store answer.
+				if due = h.since.IsZero(); h.alone {
+					h.share()
+				}
+			case <-t.C:
+				due = true
+			case <-ctx.Done():
+				t.Stop()
+				h.claim(context.WithoutCancel(ctx)) // each claim has its own, short time
+				return
+			}
 		}
 		t.Stop()
 	}
 }
+
+// share gives out what is free of this proxy's share.
+func (h *threads) share() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.grantShare(h.bound())
+}
+
+// bound is how many tasks all proxies may have open. h.mu is held.
+func (h *threads) bound() int { return max(h.limit-h.shrunk, 1) }
 
 // learnPlan asks the service for its threads, where that is due and somebody waits.
 func (h *threads) learnPlan(ctx context.Context) {
@@ -196,7 +209,7 @@ func (h *threads) claim(ctx context.Context) time.Duration {
 		h.shrunk--
 		h.grows = now.Add(growPeriod)
 	}
-	c := Claim{Proxy: h.proxy, Limit: max(h.limit-h.shrunk, 1), Over: slices.Clone(h.over)}
+	c := Claim{Proxy: h.proxy, Limit: h.bound(), Over: slices.Clone(h.over)}
 	for id := range h.open {
 		c.Open = append(c.Open, id)
 	}

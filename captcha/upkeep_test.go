@@ -212,6 +212,23 @@ func TestWithoutItsStoreAProxyKeepsToItsShare(t *testing.T) {
 	})
 }
 
+// While the store is away a free thread waits for nobody's answer.
+func TestWithoutItsStoreAFreeThreadIsGivenAtOnce(t *testing.T) {
+	onFakeClock(t, captchatest.Options{Threads: 1, Outcome: solvedAfter(time.Second)}, func(b *bench) {
+		began := time.Now()
+		b.get(login)
+		usual := time.Since(began)
+		time.Sleep(time.Second) // its thread is given back
+		b.store.away.Store(true)
+		b.get(login) // the outage is known now
+		began = time.Now()
+		b.get(login)
+		if took := time.Since(began); took > usual+time.Second {
+			b.Errorf("a solve took %v in the outage, and %v before", took, usual)
+		}
+	})
+}
+
 // A store that is away is tried once a second, not by every request.
 func TestAStoreThatIsAwayIsLeftAlone(t *testing.T) {
 	onFakeClock(t, captchatest.Options{}, func(b *bench) {
