@@ -2,6 +2,7 @@ package captcha
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -12,7 +13,8 @@ const (
 )
 
 // try makes one call of the store, and says whether it answered. While it is
-// away none is made but one a second.
+// away none is made but one a second. Where it did not answer, the error is what
+// the call ended with.
 func (p *Pool) try(ctx context.Context, call func(context.Context) error) (answered bool, err error) {
 	p.mu.Lock()
 	away := time.Now().Before(p.back)
@@ -22,7 +24,7 @@ func (p *Pool) try(ctx context.Context, call func(context.Context) error) (answe
 	}
 	bound, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := call(bound); !isOutage(err) {
+	if err = call(bound); !isOutage(err) {
 		return true, err
 	}
 	if ctx.Err() == nil { // else it is the caller who left
@@ -30,7 +32,7 @@ func (p *Pool) try(ctx context.Context, call func(context.Context) error) (answe
 		p.back = time.Now().Add(awayTime)
 		p.mu.Unlock()
 	}
-	return false, nil
+	return false, err
 }
 
 // pop takes a token out of the store, or one that was kept here while that was
@@ -51,10 +53,11 @@ func (p *Pool) pop(ctx context.Context, k Key) (Token, error) {
 	return Token{}, err
 }
 
-// keep puts a token into the store, or keeps it here while that is away.
+// keep puts a token into the store, or keeps it here while that is away. One that
+// the store may have got is not kept here too: it would be used twice.
 func (p *Pool) keep(ctx context.Context, k Key, t Token, put func(Store, context.Context, Key, Token) error) error {
 	ok, err := p.try(ctx, func(ctx context.Context) error { return put(p.store, ctx, k, t) })
-	if ok {
+	if ok || errors.Is(err, ErrUnsure) {
 		return err
 	}
 	return put(p.spare, ctx, k, t)

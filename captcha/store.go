@@ -40,6 +40,10 @@ var (
 	ErrNoList = errors.New("what is stored there is no list of tokens; another program wrote it: remove it")
 )
 
+// ErrUnsure says of an outage that the store may have taken the token, or may
+// take it yet: one that hangs reads what it was sent when it goes on.
+var ErrUnsure = errors.New("the store did not say whether it took the token, which may be in use by others then; push another one")
+
 // BudgetError says that a site's solves of the hour are used up.
 type BudgetError struct {
 	Site    string
@@ -94,9 +98,11 @@ type Store interface {
 	// ErrEmpty. Its key then counts as needed.
 	Pop(ctx context.Context, k Key) (Token, error)
 	// Push puts a token in as the last, unless it came out before: ErrSpent.
-	// One that is in already is there once.
+	// One that is in already is there once. Where whether it is in can't be
+	// known, the error is ErrUnsure.
 	Push(ctx context.Context, k Key, t Token) error
 	// Return puts a token back that came out and was not used, to be the next.
+	// ErrUnsure is as in Push.
 	Return(ctx context.Context, k Key, t Token) error
 	// Look takes out what is too old, came out before, or is no token, and
 	// says what is left.

@@ -16,6 +16,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -82,13 +83,23 @@ func (s *Store) tokens(ctx context.Context, op string, k captcha.Key, t captcha.
 	got, err := tokensScript.Run(ctx, s.rdb, []string{list, tag + ":due", tag + ":spent", tag + ":need", tag + ":prefetched"},
 		op, t.Value, time.Until(t.Expires).Milliseconds(), captcha.ForeignLife.Milliseconds(), captcha.SpentTime.Milliseconds(),
 		captcha.NeedTime.Milliseconds(), captcha.MaxReady, captcha.MaxToken, t.Prefetched).Slice()
-	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return nil, fmt.Errorf("%s captcha token of %s: %w", op, k, captcha.ErrNoList)
+	switch puts := op == "push" || op == "return"; {
+	case err == nil:
+		return got, nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		err = captcha.ErrNoList
+	case puts && unsure(err):
+		err = fmt.Errorf("%w: %w", captcha.ErrUnsure, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s captcha token of %s: %w", op, k, err)
-	}
-	return got, nil
+	return nil, fmt.Errorf("%s captcha token of %s: %w", op, k, err)
+}
+
+// unsure says of the error of a call whether it may have been carried out, or may
+// be yet: it was sent, and had no answer.
+func unsure(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	_, answered := errors.AsType[redis.Error](err)
+	return !answered && !(ok && dial.Op == "dial")
 }
 
 // Pop is described in captcha.Store.
