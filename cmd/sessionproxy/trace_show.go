@@ -130,6 +130,9 @@ func statusOf(e *trace.Exchange) string {
 
 // urlOf is the URL without its query; of a tunnel host and port.
 func urlOf(e *trace.Exchange) string {
+	if e.Host == "" {
+		return "-" // refused before a host was read
+	}
 	scheme, port := "https", "443"
 	host := e.Host
 	if strings.Contains(host, ":") {

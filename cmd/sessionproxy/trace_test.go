@@ -121,6 +121,7 @@ func TestExchangeLinesAreAlignedAndColoured(t *testing.T) {
 		{Time: at, ID: "a-2", Worker: "10.0.0.7", Mode: "plain", Method: "DELETE", Host: "cdn.test", Port: "8080", Path: "/\x1b[2J", Status: 502, Outcome: trace.Failed,
 			Refused: &trace.Refusal{Code: "origin_refused", Sentence: "cdn.test refused the connection."}, Error: "dial: refused", Times: trace.Times{Total: 90_000, Added: 1200}},
 		{Time: at, ID: "a-3", Worker: "10.0.0.7", Mode: "tunnel", Method: "CONNECT", Host: "::1", Port: "22", Outcome: trace.Open},
+		{Time: at, ID: "a-4", Worker: "10.0.0.7", Mode: "plain", Status: 400, Outcome: trace.Refused, Refused: &trace.Refusal{Code: "tls_wanted", Sentence: "This proxy port speaks TLS."}},
 	}
 	for _, tt := range []struct {
 		color bool
@@ -132,12 +133,16 @@ func TestExchangeLinesAreAlignedAndColoured(t *testing.T) {
   origin_refused: cdn.test refused the connection.
   cause: dial: refused
 12:00:00.000  open     -       CONNECT  [::1]:22                                  10.0.0.7        -               -     -         -         -       -       a-3
+12:00:00.000  refused  400              -                                         10.0.0.7        -               -     -         -         0µs     0µs     a-4
+  tls_wanted: This proxy port speaks TLS.
 `},
 		{true, "TIME          OUTCOME  STATUS  METHOD   URL                                       CLIENT          SESSION         SENT  WITHHELD  CAPTURED  TOOK    ADDED   EXCHANGE\n" +
 			"12:00:00.000  \x1b[32mok\x1b[0m       200     GET      https://shop.test/                        crawler/w1      shop/qa1        1     -         -         12ms    0.4ms   \x1b[2ma-1\x1b[0m\n" +
 			"12:00:00.000  \x1b[31mfailed\x1b[0m   502     DELETE   \"http://cdn.test:8080/\\x1b[2J\"            10.0.0.7        -               -     -         -         90s     1.2s    \x1b[2ma-2\x1b[0m\n" +
 			"\x1b[2m  origin_refused: cdn.test refused the connection.\x1b[0m\n\x1b[2m  cause: dial: refused\x1b[0m\n" +
-			"12:00:00.000  \x1b[32mopen\x1b[0m     -       CONNECT  [::1]:22                                  10.0.0.7        -               -     -         -         -       -       \x1b[2ma-3\x1b[0m\n"},
+			"12:00:00.000  \x1b[32mopen\x1b[0m     -       CONNECT  [::1]:22                                  10.0.0.7        -               -     -         -         -       -       \x1b[2ma-3\x1b[0m\n" +
+			"12:00:00.000  \x1b[33mrefused\x1b[0m  400              -                                         10.0.0.7        -               -     -         -         0µs     0µs     \x1b[2ma-4\x1b[0m\n" +
+			"\x1b[2m  tls_wanted: This proxy port speaks TLS.\x1b[0m\n"},
 	} {
 		var b bytes.Buffer
 		l := exchangeLines{w: &b, color: tt.color}
