@@ -16,6 +16,7 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests are scripts
 	github.com/smallstep/truststore v0.13.0 // "ca install": the trust store of each operating system
 	github.com/spf13/cobra v1.10.2 // commands, completions, man pages
+	github.com/spf13/pflag v1.0.10 // the flags of those: which one is wrong, and how
 	go.etcd.io/bbolt v1.5.0 // the embedded store's file: one process, durable commits
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives its owner
 	go.uber.org/zap v1.28.0 // certmagic logs to it, and we from it to slog
@@ -44,7 +45,6 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect

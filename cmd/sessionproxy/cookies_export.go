@@ -90,6 +90,8 @@ Where no proxy runs, the store in --state is read itself.`,
 	}
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: "+listed(formats)+` (default "netscape", which is cookies.txt)`)
 	cmd.Flags().StringVar(&tool, "for", "", "in the form that `TOOL` reads, with the line to use it: "+listed(tools))
+	completes(cmd, "format", formats)
+	completes(cmd, "for", tools)
 	configFlag(cmd, &configFile)
 	return cmd
 }

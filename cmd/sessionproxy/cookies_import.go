@@ -60,6 +60,7 @@ hosts are, --config FILE says then; else --site HOST is taken as by
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT` of the file, where it is not to be found out: "+listed(cookiefile.Formats()))
+	completes(cmd, "format", cookiefile.Formats())
 	cmd.Flags().BoolVar(&replace, "replace", false, "remove what the session holds and the file does not")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would become of each cookie, and change nothing")
 	configFlag(cmd, &configFile)

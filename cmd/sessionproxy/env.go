@@ -44,5 +44,6 @@ into a log.
 	}
 	clientFlags(cmd, &source)
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT` of the lines: "+clientenv.Formats+" (default: that of SHELL)")
+	completes(cmd, "format", []clientenv.Format{clientenv.Sh, clientenv.Fish, clientenv.PowerShell, clientenv.Dotenv})
 	return cmd
 }

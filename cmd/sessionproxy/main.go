@@ -72,13 +72,16 @@ func rootCommand(lookupEnv func(string) (string, bool)) *cobra.Command {
 		Short:         "A forward proxy whose clients share one logged-in session per site",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versionLine(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(lookupEnv), demoCommand(), runCommand(lookupEnv), envCommand(lookupEnv),
 		checkCommand(lookupEnv), caCommand(lookupEnv), sessionsCommand(lookupEnv), cookiesCommand(lookupEnv),
 		captchaCommand(lookupEnv), explainCommand(lookupEnv), upstreamsCommand(lookupEnv), storeCommand(lookupEnv), traceCommand(lookupEnv),
 		accessCommand(lookupEnv), operatorsCommand(lookupEnv), versionCommand())
+	root.InitDefaultHelpCmd() // now, so that its arguments are checked, too
 	for _, c := range root.Commands() {
 		checkArgs(c)
 	}
@@ -107,6 +110,8 @@ func usageTemplate(of string) string {
 func checkArgs(c *cobra.Command) {
 	check := c.Args
 	switch {
+	case check == nil && c.Name() == "help":
+		check = topic
 	case check == nil && c.HasSubCommands():
 		check = cobra.NoArgs // "unknown command"
 	case check == nil:
@@ -121,6 +126,12 @@ func checkArgs(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		checkArgs(below)
 	}
+}
+
+// topic wants the words of a command, or none.
+func topic(c *cobra.Command, args []string) error {
+	_, _, err := c.Root().Find(args)
+	return err
 }
 
 // noArgs refuses arguments, and says how what they may mean is given.

@@ -65,6 +65,7 @@ argon2id hash. It changes nothing by itself. The hash does for a client as well.
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", string(config.RoleViewer), "`ROLE`: viewer or operator")
+	completes(cmd, "role", []config.Role{config.RoleViewer, config.RoleOperator})
 	return cmd
 }
 

@@ -78,7 +78,8 @@ No value of a cookie is ever shown, and no query. A proxy remembers its last
 	} {
 		filter[f[0]] = cmd.Flags().String(f[0], "", f[1])
 	}
-	cmd.Flags().IntVar(&last, "last", shownFirst, fmt.Sprintf("show the last `N` that fit, at most %d, and end", trace.Kept))
+	completes(cmd, "outcome", trace.Outcomes)
+	cmd.Flags().IntVar(&last, "last", 0, fmt.Sprintf("show the last `N` that fit, at most %d, and end", trace.Kept))
 	return cmd
 }
 

@@ -16,10 +16,14 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print version, commit and Go release",
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "sessionproxy %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(c.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("sessionproxy %s %s %s/%s", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionString is the stamped version, else the commit that was built.

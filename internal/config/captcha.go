@@ -80,7 +80,7 @@ func (j *judge) captchaType(at, name string) bool {
 		return true
 	}
 	remedy := "known: " + strings.Join(known, ", ")
-	switch what, near := unsolved[strings.ToLower(name)], nearest(name, known); {
+	switch what, near := unsolved[strings.ToLower(name)], Nearest(name, known); {
 	case what == "hCaptcha" || what == "FunCaptcha" || what == "GeeTest v4":
 		j.at(at, "CaptchaAI does not solve "+what, "remove it; "+remedy)
 	case what != "":

@@ -122,7 +122,7 @@ func (j *judge) clients() {
 // oneOf is the remedy for a name that none of the known ones is.
 func (j *judge) oneOf(name string, known map[string]bool) string {
 	all := slices.Sorted(maps.Keys(known))
-	if near := nearest(name, all); near != "" {
+	if near := Nearest(name, all); near != "" {
 		return "did you mean " + near + "?"
 	}
 	if len(all) == 0 {

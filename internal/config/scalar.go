@@ -129,7 +129,7 @@ func (d *decoder) word(text, path string, k key, fail func(message, remedy strin
 		}
 	case k.form == strings.ToLower(k.form) && !slices.Contains(choices, text):
 		remedy := "write " + strings.Join(choices, " or ")
-		if near := nearest(text, choices); near != "" {
+		if near := Nearest(text, choices); near != "" {
 			remedy = "did you mean " + near + "?"
 		}
 		fail(fmt.Sprintf("%s must be %s", name, strings.Join(choices, " or ")), remedy)

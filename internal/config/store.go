@@ -70,7 +70,7 @@ func (j *judge) store() {
 	o, err := conn.Parse(s.URL)
 	if fault, ok := errors.AsType[*conn.URLError](err); ok {
 		remedy := fault.Remedy
-		if nearest(s.URL, []string{Embedded}) != "" {
+		if Nearest(s.URL, []string{Embedded}) != "" {
 			remedy = "did you mean " + Embedded + "?"
 		}
 		if at, _ := j.place("store.url"); strings.HasPrefix(at.name, "REDIS_") {

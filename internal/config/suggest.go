@@ -9,13 +9,13 @@ import (
 // be. It returns the name itself where nothing is near.
 func suggest(name, under string) (meant, remedy string) {
 	known := names(under)
-	if near := nearest(name, known); near != "" && distance(plain(name), plain(near)) < 2 {
+	if near := Nearest(name, known); near != "" && distance(plain(name), plain(near)) < 2 {
 		return near, "did you mean " + near + "?"
 	}
 	if home := homeOf(name); home != "" {
 		return name, name + " belongs in " + home
 	}
-	if near := nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		return near, "did you mean " + near + "?"
 	}
 	return name, "known here: " + strings.Join(names(under), ", ")
@@ -38,9 +38,9 @@ func homeOf(name string) string {
 	return strings.Join(homes, " or ")
 }
 
-// nearest returns the candidate that a typo, or another spelling of its words,
+// Nearest returns the candidate that a typo, or another spelling of its words,
 // parts from name, or "".
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	best, found := 1+min(2, len(name)/3), "" // farther is another word
 	for _, c := range candidates {
 		if d := distance(plain(name), plain(c)); d < best {
