@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,8 @@ Where no proxy runs, the store in --state is read itself.`,
 				return usage("--format and --for: name one of them")
 			case a.json && (format != "" || tool != "" || len(args) > 0):
 				return usage("--json prints the API's own answer, and goes with no format, tool or file")
+			case format == "" && tool == "" && len(args) > 0 && strings.EqualFold(filepath.Ext(args[0]), ".json"):
+				return usage("cookies export: %s would be a cookies.txt, which is no JSON: say with --for or --format what is to read it", args[0])
 			case tool != "" && !known:
 				return usage("--for %s: known are %s", tool, listed(tools))
 			case format != "" && !slices.Contains(formats, cookiefile.Format(format)):
