@@ -106,6 +106,8 @@ func (a *api) remedied(addr string, err error) error {
 		return fmt.Errorf("ask the proxy at %s: %w", addr, err)
 	case !answered:
 		return fmt.Errorf("ask the proxy at %s: %w; start it, or name its admin API with --admin", addr, err)
+	case p.Code == "not_found": // no such path: the ops port, or another version's API
+		return fmt.Errorf("ask the proxy at %s: it has no such call; name the admin API of a proxy of this version with --admin", addr)
 	case p.Code == "":
 		return fmt.Errorf("ask the proxy at %s: %w; this is no admin API of a sessionproxy: name it with --admin", addr, err)
 	case p.Status == http.StatusUnauthorized && a.token != "":

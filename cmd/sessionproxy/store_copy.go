@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,6 +135,7 @@ func openCopied(ctx context.Context, c *config.Config, name string, create bool)
 		_, err := conn.Parse(name)
 		return nil, fmt.Errorf("store copy: %w", err)
 	}
+	conn.LogTo(slog.New(slog.DiscardHandler)) // what fails is the command's own error
 	client, err := conn.Open(o)
 	if err != nil {
 		return nil, err
