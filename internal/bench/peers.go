@@ -131,9 +131,17 @@ pid_filename none
 coredump_dir %s
 shutdown_lifetime 0 seconds
 http_upgrade_request_protocols websocket allow all
-`, addr, b.file("ca.pem"), b.file("ca.key"), helper, db, filepath.Join(dir, "hosts"), b.file("origin.pem"),
+`, addr, filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key"), helper, db, filepath.Join(dir, "hosts"), filepath.Join(dir, "origin.pem"),
 		filepath.Join(dir, "access.log"), filepath.Join(dir, "cache.log"), dir)
-	if err := writeFiles(dir, map[string]string{"hosts": hosts.String(), "squid.conf": conf}); err != nil {
+	files := map[string]string{"hosts": hosts.String(), "squid.conf": conf}
+	for _, name := range []string{"ca.pem", "ca.key", "origin.pem"} { // its own: sessionproxy takes no key that others may read
+		content, err := os.ReadFile(b.file(name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = string(content)
+	}
+	if err := writeFiles(dir, files); err != nil {
 		return nil, err
 	}
 	return exec.Command("squid", "-N", "-d", "1", "-n", "bench"+filepath.Base(dir)[len(squid)+1:], "-f", filepath.Join(dir, "squid.conf")), b.giveToSquid(dir)
@@ -152,11 +160,6 @@ func (b *bed) giveToSquid(dir string) error {
 	gid, _ := strconv.Atoi(who.Gid)
 	if err := os.Chmod(b.dir, 0o711); err != nil {
 		return err
-	}
-	for _, file := range []string{"ca.pem", "ca.key", "origin.pem"} { // keys of this run
-		if err := os.Chmod(b.file(file), 0o644); err != nil {
-			return err
-		}
 	}
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, uid, gid))
