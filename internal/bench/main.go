@@ -137,7 +137,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 			errs = append(errs, fmt.Errorf("-rows %s: there are %s", name, strings.Join(rowNames(all), ", ")))
 			continue
 		}
-		opts.rows = append(opts.rows, all[i])
+		r := all[i]
+		if !slices.Contains(opts.proxies, r.yardstick) && slices.Contains(opts.proxies, base) { // two builds alone
+			r.yardstick, r.budget, r.goal = base, 0, 0
+		}
+		opts.rows = append(opts.rows, r)
 	}
 	for _, name := range opts.proxies {
 		if !slices.Contains(names, name) {
