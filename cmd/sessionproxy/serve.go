@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ func serve(ctx context.Context, source config.Source, stdout, stderr io.Writer) 
 	if source.File == "" && len(c.Sites) == 0 {
 		return usageError{errors.New("serve: name a site with --share HOST, or a configuration with --config FILE"), "sessionproxy serve"}
 	}
+	defer runtime.KeepAlive(keepHeapFloor())
 	logs := newLogBuffer(stderr)
 	defer logs.close()
 	log := slog.New(slog.NewTextHandler(logs, nil))
