@@ -138,7 +138,12 @@ func New(o Options) (*Proxy, error) {
 		conns:      newTracked(),
 		decrypted:  make(chan net.Conn),
 	}
-	p.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: p.leaf}
+	p.tls = &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: p.leaf,
+		// Clients are near: small first records would gain them nothing, and
+		// cost a write each.
+		DynamicRecordSizingDisabled: true,
+	}
 	// ML-KEM guards against those who record traffic today. On loopback they
 	// would have the keys already, and it is a third of the handshake's cost.
 	p.tlsLocal = p.tls.Clone()
