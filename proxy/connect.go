@@ -67,6 +67,7 @@ type connection struct {
 // site declares, else an intercepted connection. Refusals of a valid client of
 // a declared host come later, inside the tunnel, where it can read them.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, c *connection) {
+	growStack()
 	rules, id := c.rules, c.id
 	t, ref := connectTarget(r)
 	if ref != nil {

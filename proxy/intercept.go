@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -162,6 +163,7 @@ func (c *connection) intercept(conn *clientConn) {
 // serveH1 serves a decrypted HTTP/1.1 connection: by the fast server as long
 // as its requests are plain, then by net/http's.
 func (c *connection) serveH1(conn net.Conn) {
+	growStack()
 	p := c.p
 	served := &h1Conn{Conn: conn, p: p, c: c}
 	ctx := context.WithValue(context.Background(), connectionKey{}, c)
@@ -176,6 +178,16 @@ func (c *connection) serveH1(conn net.Conn) {
 	if c.inner.release != nil { // else the proxy is closing
 		c.inner.release()
 	}
+}
+
+// growStack makes the goroutine's stack as large as a handshake or a request
+// needs it, once and while it is short: growing step by step the runtime would
+// copy it at each doubling, and deep in the calls.
+//
+//go:noinline
+func growStack() {
+	var room [12 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // leaf picks the certificate of a handshake: by the name that the client asks
@@ -226,6 +238,9 @@ func (p *Proxy) newInner() *http.Server {
 
 // serveInner takes the requests of intercepted connections.
 func (p *Proxy) serveInner(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 2 {
+		growStack() // each request has a goroutine of its own
+	}
 	c := r.Context().Value(connectionKey{}).(*connection)
 	m := modeH1
 	if r.ProtoMajor == 2 {
