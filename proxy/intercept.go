@@ -154,6 +154,7 @@ func (c *connection) intercept(conn *clientConn) {
 		}
 	}
 	if tc.ConnectionState().NegotiatedProtocol == "h2" {
+		conn.joins = true
 		c.p.hand(tc) // net/http serves it on a *tls.Conn only
 	} else {
 		go c.serveH1(tc)

@@ -19,6 +19,8 @@ type clientConn struct {
 	net.Conn
 	c     *connection
 	ahead []byte
+	joins bool // its writes; set before any that may be
+	out   joined
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
@@ -30,6 +32,19 @@ func (c *clientConn) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	return c.Conn.Read(b)
+}
+
+func (c *clientConn) Write(b []byte) (int, error) {
+	if c.joins {
+		return c.out.write(c.Conn, b)
+	}
+	return c.Conn.Write(b)
+}
+
+// Close sends what was written, as a close in the kernel does.
+func (c *clientConn) Close() error {
+	c.out.end(c.Conn)
+	return c.Conn.Close()
 }
 
 // CloseWrite ends one direction.
