@@ -48,8 +48,8 @@ type entry struct {
 	renewing bool // a renewal waits
 	waiting  bool // for a reread
 
-	size int64 // counted by the cache; guarded by its lock
-	gone bool  // evicted; guarded by its lock
+	size int64       // counted by the cache; guarded by its lock
+	gone atomic.Bool // evicted: nobody tells it of changes any more
 }
 
 // cache holds entries within a bound of bytes. The least recently used go
@@ -105,10 +105,11 @@ func (c *cache) grown(e *entry, st *state) bool {
 	size := entrySize(e.key, st)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !e.gone {
-		c.resize(e, size)
+	if e.gone.Load() {
+		return false
 	}
-	return !e.gone
+	c.resize(e, size)
+	return true
 }
 
 // resize is called with mu held.
@@ -129,7 +130,7 @@ func (c *cache) resize(e *entry, size int64) {
 		c.ring[last] = nil
 		c.ring = c.ring[:last]
 		delete(c.entries, old.key)
-		old.gone = true
+		old.gone.Store(true)
 		c.size -= old.size
 	}
 }

@@ -323,6 +323,41 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// Nobody tells an evicted session of changes, so no private jar is shown by it.
+func TestAPrivateJarIsNotShownByAnEvictedSession(t *testing.T) {
+	t.Parallel()
+	_, client := single(t)
+	s := follow(t, Options{Client: client})
+	private := session.Key{Site: shop.Site, ID: shop.ID, Worker: "w"}
+	set(t, s, shop, "sid=1")
+	set(t, s, private, "csrf=1")
+	shown := func() bool {
+		steady, _ := s.clock.read()
+		_, _, ok := s.known(private, steady)
+		return ok
+	}
+	redistest.Eventually(t, soon, "the private jar is in memory", func() bool {
+		want(t, "the private jar", load(t, s, private), "csrf=1")
+		return shown()
+	})
+	own, shared := s.cache.get(private), s.cache.get(shop)
+	redistest.Eventually(t, soon, "the session is evicted", func() bool {
+		s.cache.mu.Lock()
+		defer s.cache.mu.Unlock()
+		own.recent.Store(true)
+		shared.recent.Store(false)
+		limit := s.cache.limit
+		s.cache.limit = s.cache.size - 1
+		s.cache.resize(own, own.size)
+		s.cache.limit = limit
+		return shared.gone.Load()
+	})
+	if shown() {
+		t.Error("the private jar is shown, and nobody would tell that its session was revoked")
+	}
+	want(t, "the private jar, asked for", load(t, s, private), "csrf=1")
+}
+
 // The way of a change from one proxy to the others.
 func TestChangesReachOtherProxiesInTime(t *testing.T) {
 	t.Parallel()

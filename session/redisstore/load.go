@@ -47,7 +47,7 @@ func (s *Store) known(key session.Key, steady int64) (own, shared *session.Recor
 // old. It is nil once the store is closed.
 func (s *Store) valid(e *entry, steady int64) *snapshot {
 	v := e.valid.Load()
-	if v == nil || v.epoch != s.epoch.Load() || steady-v.read > maxAge || !s.tracker.Coherent(e.public) {
+	if v == nil || e.gone.Load() || v.epoch != s.epoch.Load() || steady-v.read > maxAge || !s.tracker.Coherent(e.public) {
 		return nil
 	}
 	if !e.recent.Load() {
