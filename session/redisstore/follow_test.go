@@ -220,8 +220,8 @@ func TestRestarts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r, client := single(t)
-			a, b := follow(t, Options{Client: client}), follow(t, Options{Client: dial(t, r.URL())})
-			a.budget, b.budget = defaultBudget, defaultBudget
+			a := follow(t, Options{Client: client, budget: defaultBudget})
+			b := follow(t, Options{Client: dial(t, r.URL()), budget: defaultBudget})
 			private := session.Key{Site: shop.Site, ID: shop.ID, Worker: "w"}
 			over := session.Key{Site: "over.test", ID: session.DefaultID}
 			left := set(t, a, shop, "sid=1", "lang=en").Version()

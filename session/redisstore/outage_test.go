@@ -71,8 +71,7 @@ func TestOutages(t *testing.T) {
 			t.Parallel()
 			r, client := single(t, tt.options...)
 			log := new(logged)
-			s := open(t, Options{Client: client, Log: log.logger()})
-			s.budget = defaultBudget
+			s := open(t, Options{Client: client, Log: log.logger(), budget: defaultBudget})
 			private := session.Key{Site: shop.Site, ID: shop.ID, Worker: "w"}
 			set(t, s, shop, "sid=1", "lang=en")
 			set(t, s, private, "csrf=1")
@@ -161,8 +160,7 @@ func TestOutages(t *testing.T) {
 func TestAnOutageIsNoAbsentSession(t *testing.T) {
 	t.Parallel()
 	r, client := single(t)
-	s := open(t, Options{Client: client})
-	s.budget = defaultBudget
+	s := open(t, Options{Client: client, budget: defaultBudget})
 	want(t, "an unknown jar", load(t, s, session.Key{Site: "known.test", ID: "default"}), "absent")
 	r.Kill()
 	for range 2 {
@@ -186,8 +184,7 @@ func TestReplayLeavesWhatIsNewer(t *testing.T) {
 	t.Parallel()
 	r, client := single(t)
 	relay := redistest.NewRelay(t, r.Addr)
-	a, b := open(t, Options{Client: dial(t, "redis://"+relay.Addr)}), open(t, Options{Client: client})
-	a.budget = defaultBudget
+	a, b := open(t, Options{Client: dial(t, "redis://"+relay.Addr), budget: defaultBudget}), open(t, Options{Client: client})
 	left := set(t, a, shop, "old=0", "both=0", "login=0", "mine=0", "gone=0").Version()
 	relay.Stall()
 	update := func(s *Store, w session.Writer, base int64, cookies ...session.Cookie) {
@@ -214,8 +211,7 @@ func TestReplayOfARevokedSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	r, client := single(t)
 	relay := redistest.NewRelay(t, r.Addr)
-	a, b := open(t, Options{Client: dial(t, "redis://"+relay.Addr)}), open(t, Options{Client: client})
-	a.budget = defaultBudget
+	a, b := open(t, Options{Client: dial(t, "redis://"+relay.Addr), budget: defaultBudget}), open(t, Options{Client: client})
 	left := set(t, a, shop, "sid=1").Version()
 	relay.Stall()
 	if err := b.Revoke(t.Context(), shop); err != nil {
@@ -233,7 +229,6 @@ func TestCapturesThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
 	r, client := single(t)
 	s := start(t, Options{Client: client}, blind{})
-	s.budget = defaultBudget
 	set(t, s, shop, "sid=1")
 	r.Kill()
 	large := strings.Repeat("x", 4000)
@@ -257,7 +252,6 @@ func TestCloseInAnOutageIsQuick(t *testing.T) {
 	t.Parallel()
 	r, client := single(t)
 	s := start(t, Options{Client: client}, blind{})
-	s.budget = defaultBudget
 	set(t, s, shop, "sid=1")
 	r.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -63,6 +63,8 @@ type Options struct {
 	Observe func(op string, took time.Duration)
 	// Refused is told why a worker's write was not taken. May be nil.
 	Refused func(reason string)
+
+	budget time.Duration // that one call waits for Redis; 0: defaultBudget
 }
 
 // Store is a session.Store on Redis. Make it with Open.
@@ -121,7 +123,7 @@ func newStore(o Options) (*Store, error) {
 	}
 	s := &Store{
 		client: o.Client.UniversalClient, prefix: cmp.Or(o.Prefix, "session:"), sites: o.Sites, sealer: sealer,
-		silent: o.NoMirror, budget: defaultBudget, log: o.Log, observed: o.Observe, refusal: o.Refused,
+		silent: o.NoMirror, budget: cmp.Or(o.budget, defaultBudget), log: o.Log, observed: o.Observe, refusal: o.Refused,
 		clock: newClock(), cache: newCache(cmp.Or(o.CacheBytes, defaultCache)), wake: make(chan struct{}, rereaders),
 		nodes: make(map[string]*node), slots: make(map[int]string), started: make(chan struct{}),
 	}

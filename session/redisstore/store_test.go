@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -63,12 +64,14 @@ const patience = 10 * time.Second
 // over.
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
+	o.budget = cmp.Or(o.budget, patience)
 	return closing(t, start(t, o, blind{}))
 }
 
 // follow opens a store that follows Redis, once it does.
 func follow(t testing.TB, o Options) *Store {
 	t.Helper()
+	o.budget = cmp.Or(o.budget, patience)
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +82,6 @@ func follow(t testing.TB, o Options) *Store {
 }
 
 func closing(t testing.TB, s *Store) *Store {
-	s.budget = patience
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
