@@ -66,11 +66,17 @@ func (x *exchange) load(key session.Key) *session.Jar {
 	case !errors.Is(err, session.ErrNotFound):
 		x.p.storeFailed("load", err)
 		x.facts |= trace.StoreFailed
+		return unknownJar
 	}
 	return emptyJar
 }
 
-var emptyJar = new(session.Jar)
+var (
+	emptyJar = new(session.Jar)
+
+	// unknownJar stands for a session that the store does not tell of.
+	unknownJar = new(session.Jar)
+)
 
 // cookiePath is the path as it is sent, without the query.
 func cookiePath(r *http.Request) string {

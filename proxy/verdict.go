@@ -19,7 +19,7 @@ import (
 // tells says whether the reply to the request tells anything of the session: it
 // is no login page, and the request left with the session's cookies.
 func (x *exchange) tells(r *http.Request) bool {
-	return x.knowsLogin() && !x.logsIn && x.jar != nil && !x.site.login.Page(sentURL(r)) && !(x.site.policy.ClientWins && len(x.cookie) > 0)
+	return x.knowsLogin() && !x.logsIn && x.jar != nil && x.jar != unknownJar && !x.site.login.Page(sentURL(r)) && !(x.site.policy.ClientWins && len(x.cookie) > 0)
 }
 
 // judge asks the rules what a reply shows. Where only its page can tell, the

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
@@ -206,5 +207,61 @@ func TestErrorsHoldNoQuery(t *testing.T) {
 	err := plainError(&url.Error{Op: "Get", URL: "https://shop.test/?code=secret", Err: context.DeadlineExceeded})
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "secret") {
 		t.Error(err)
+	}
+}
+
+// A reply that never ends, in drops or in a flood, ends with the run's time or
+// with the size that is looked at, and is no refusal.
+func TestARecipesReplyThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		pace time.Duration // between bytes
+		size int
+		want Cause
+		took time.Duration
+	}{
+		{"in drops", time.Second, 1, Hindered, runLimit},
+		{"in a flood", 0, 32 << 10, Refused, 0}, // whose beginning has no form
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := &config.Login{
+					Request:   config.LoginRequest{Method: "POST", Path: "/login"},
+					LoggedOut: config.Signs{Status: []int{401}},
+					Recipe:    []config.LoginStep{{Get: "/form", Take: map[string]string{"csrf": "input"}}, {Post: "/login", Form: map[string]string{"u": "{user}"}}},
+					Accounts:  []config.Account{{ID: "default"}},
+				}
+				begin := time.Now()
+				_, _, err := New(l, "shop.test").Run(t.Context(), "default", new(session.Jar), Way{
+					Report:   func(Step) {},
+					Declared: func(*url.URL) bool { return true },
+					Send: func(r *http.Request) (*http.Response, error) {
+						return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, Body: io.NopCloser(&endless{r.Context(), tt.pace, tt.size})}, nil
+					},
+				})
+				cause, _ := CauseOf(err)
+				if err == nil || cause != tt.want || time.Since(begin) != tt.took {
+					t.Errorf("after %v: cause %d, %v; want %d after %v", time.Since(begin), cause, err, tt.want, tt.took)
+				}
+			})
+		})
+	}
+}
+
+// endless is a body without an end.
+type endless struct {
+	ctx  context.Context
+	pace time.Duration
+	size int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(e.pace):
+		return min(e.size, len(p)), nil
+	case <-e.ctx.Done():
+		return 0, e.ctx.Err()
 	}
 }

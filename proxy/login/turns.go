@@ -174,8 +174,12 @@ func (t *Turns) join(l Login, me *waiter) *queue {
 func (t *Turns) leave(l Login, q *queue, me *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool { return w == me })
-	q.changed()
+	if i := slices.Index(q.waiting, me); i >= 0 { // else it was given an answer
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		if i == 0 {
+			q.changed()
+		}
+	}
 	t.forget(l, q)
 }
 
@@ -369,16 +373,21 @@ func (u *Turn) End(ctx context.Context, r Result) {
 		if err := u.locks.End(ctx, u.Hold, r); err != nil {
 			u.t.log.Warn("tell other proxies that a login has ended: they wait until its lock does", "err", err)
 		}
-		u.t.end(u)
+		u.t.end(u, r.Answer)
 	})
 }
 
-func (t *Turns) end(u *Turn) {
+// end gives those that wait here the answer, if there is one, also where the
+// locks could not be told.
+func (t *Turns) end(u *Turn, answer *Answer) {
 	t.active.Add(-1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if u.q.turn == u {
 		u.q.turn = nil
+		if answer != nil {
+			u.q.share(answer)
+		}
 		t.forget(u.Login, u.q)
 	}
 	u.q.changed()
