@@ -55,9 +55,13 @@ func Scan(doc io.Reader, address *url.URL) []Widget {
 		case html.ErrorToken:
 			return s.widgets()
 		case html.StartTagToken, html.SelfClosingTagToken:
-			s.start(z.Token())
+			if t := z.Token(); !s.inert(t) {
+				s.start(t)
+			}
 		case html.EndTagToken:
-			s.end(z.Token().DataAtom)
+			if t := z.Token(); !s.inert(t) {
+				s.end(t.DataAtom)
+			}
 		case html.TextToken:
 			if s.script {
 				s.code(z.Text())
@@ -75,6 +79,9 @@ type scanner struct {
 
 	form   int  // in forms, from 1; 0: outside of all
 	script bool // inside of one
+
+	templates int  // how many are open
+	noscript  bool // inside of one
 
 	forms      []formSeen
 	seen       []element
@@ -98,6 +105,20 @@ type element struct {
 	invisible          bool
 	button             bool
 	form               int
+}
+
+// inert says whether a tag is of what a browser that runs scripts does not show:
+// a template's content, or that of noscript.
+func (s *scanner) inert(t html.Token) bool {
+	switch begins := t.Type == html.StartTagToken; {
+	case t.DataAtom == atom.Noscript && s.templates == 0:
+		s.noscript = begins
+	case t.DataAtom == atom.Template && !s.noscript && begins:
+		s.templates++
+	case t.DataAtom == atom.Template && !s.noscript && s.templates > 0:
+		s.templates--
+	}
+	return s.noscript || s.templates > 0
 }
 
 func (s *scanner) start(t html.Token) {
@@ -231,7 +252,7 @@ func (s *scanner) widgets() []Widget {
 		add(w)
 	}
 	for _, c := range s.calls {
-		if !s.shown(c.key) {
+		if !s.shown(c.key) && s.loaded(c) {
 			add(s.called(c))
 		}
 	}
@@ -311,6 +332,13 @@ func (s *scanner) formAt(form int) Form {
 // shown says whether an element shows the widget of that key.
 func (s *scanner) shown(key string) bool {
 	return slices.ContainsFunc(s.seen, func(e element) bool { return e.key == key })
+}
+
+// loaded says whether a call can be of a widget that the page has. Where the
+// page's tag for reCAPTCHA's script names v3's keys, others can't be executed:
+// they stand in what somebody wrote, and a script holds as data.
+func (s *scanner) loaded(c call) bool {
+	return !c.execute || c.cloudflare || len(s.render) == 0 || slices.Contains(s.render, c.key)
 }
 
 func (s *scanner) isCalled(key string) bool {
