@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/sessionproxy/sessionproxy/captcha"
 	"github.com/sessionproxy/sessionproxy/captcha/form"
-	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/proxy/audit"
 	"github.com/sessionproxy/sessionproxy/proxy/trace"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -129,11 +129,7 @@ func (x *exchange) unfilled(r *http.Request, err error) *refusal {
 	if x.Err() != nil {
 		return x.failure(x.Err())
 	}
-	reject := false
-	for _, f := range x.form.fills {
-		reject = reject || f.rule.OnFailure != config.Forward
-	}
-	if !reject {
+	if !slices.ContainsFunc(x.form.fills, (*fill).rejects) {
 		x.giveBack()
 		x.form.fills = nil
 		x.form.pass(r)

@@ -16,7 +16,7 @@ import (
 // filled, where the site has a rule for it and where it has none: the rule's
 // price is the difference.
 func BenchmarkFormThatNeedsNothing(b *testing.B) {
-	dir, err := spool.Open(b.TempDir())
+	dir, err := spool.Open(b.TempDir(), 1<<30)
 	if err != nil {
 		b.Fatal(err)
 	}

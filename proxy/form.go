@@ -16,13 +16,15 @@ import (
 
 // heldForm is a form that was read to its end, or the query of one.
 type heldForm struct {
-	upload *upload     // nil: it is a query
-	body   *spool.Body // as it came
-	plain  *spool.Body // unpacked; body where it was not packed
-	query  string      // as it came
-	length int64       // as the client announced it; -1: it did not
+	upload *upload       // nil: the request has no body
+	body   *spool.Body   // as it came; nil: the form is a query, or could not be held
+	plain  *spool.Body   // unpacked; body where it was not packed
+	rest   io.ReadCloser // the whole, where it could not be held
+	query  string        // as it came
+	length int64         // as the client announced it; -1: it did not
 	fills  []*fill
 	out    *formBody // that leaves; nil before it does
+	late   headTimer // while it is read
 }
 
 // holdForm looks at the fields of a form. Only what may need a token is held;
@@ -42,40 +44,65 @@ func (x *exchange) holdForm(r *http.Request) *refusal {
 		return nil // of two, each origin reads another
 	}
 	kind, ok := form.TypeOf(r.Header["Content-Type"][0])
-	if !ok || x.upload == nil || r.ContentLength > spool.Max {
+	if !ok || r.ContentLength > spool.Max {
 		return nil
 	}
 	wants := x.wants(r)
 	if len(wants) == 0 {
 		return nil
 	}
-	body, rest, err := x.holdBody(r)
+	h := &heldForm{upload: x.upload, length: r.ContentLength}
+	x.form = h
+	err := x.holdBody(r)
 	switch {
-	case errors.Is(err, spool.ErrTooLarge):
-		r.Body = &formBody{Reader: rest, upload: x.upload, closer: rest}
+	case errors.Is(err, spool.ErrFull) && slices.ContainsFunc(wants, want.rejects):
+		return spoolFull(err)
+	case h.rest != nil:
+		h.out = &formBody{Reader: h.rest, upload: h.upload}
+		r.Body = h.out
 		return nil
 	case err != nil:
 		return x.unheld(err)
 	}
-	x.form = &heldForm{upload: x.upload, body: body, plain: body, length: r.ContentLength}
 	delete(r.Header, "Expect") // its 100 has been sent
-	if encoding := strings.Join(r.Header["Content-Encoding"], ","); !unpack.Identity(encoding) {
-		x.form.plain = x.unpackForm(encoding)
+	if encoding := strings.Join(r.Header["Content-Encoding"], ","); unpack.Identity(encoding) {
+		h.plain = h.body
+	} else if h.plain, err = x.unpackForm(encoding); errors.Is(err, spool.ErrFull) && slices.ContainsFunc(wants, want.rejects) {
+		return spoolFull(err)
 	}
-	if x.form.plain != nil && !signed(r.Trailer) {
-		x.form.find(kind, wants, x.form.plain, x.form.plain.Size)
+	if h.plain != nil && !signed(r.Trailer) {
+		h.find(kind, wants, h.plain, h.plain.Size)
 	}
-	x.form.pass(r)
+	h.pass(r)
 	return nil
 }
 
 // holdBody reads the body, as long as it makes progress.
-func (x *exchange) holdBody(r *http.Request) (*spool.Body, io.ReadCloser, error) {
-	late := &headTimer{cancel: func(error) { _ = x.upload.Close() }, limit: x.p.timeouts.ResponseHead}
-	late.timer = time.AfterFunc(late.limit, late.expired)
-	defer late.stop()
-	x.upload.head.Store(late)
-	return x.p.spool.Hold(r.Body, r.ContentLength)
+func (x *exchange) holdBody(r *http.Request) (err error) {
+	h, body := x.form, r.Body
+	if h.upload == nil {
+		body = http.NoBody
+	} else {
+		h.late.start(x.p.timeouts.ResponseHead, func() {
+			if !h.late.over.Load() {
+				_ = h.upload.Close()
+			}
+		})
+		defer h.late.stop()
+		h.upload.head.Store(&h.late)
+	}
+	h.body, h.rest, err = x.p.spool.Hold(body, h.length)
+	return err
+}
+
+// spoolFull is the answer to a form that may need a token, and for which there
+// is no room until it has one.
+func spoolFull(err error) *refusal {
+	ref := refuse(http.StatusServiceUnavailable, "http_request_denied", "spool_full",
+		"The proxy holds as much of large forms, while they wait for captcha tokens, as it may. Try again soon; if this is often so, raise spool.max_mib in its configuration.")
+	ref.cause = err
+	ref.header = http.Header{"Retry-After": {"5"}}
+	return ref
 }
 
 // unheld sorts a body that could not be held: by the client's fault, or ours.
@@ -89,22 +116,19 @@ func (x *exchange) unheld(err error) *refusal {
 	return ref
 }
 
-// unpackForm holds what a packed body unpacks to; nil where that can't be told,
-// or is too much. Then the body goes on as it came.
-func (x *exchange) unpackForm(encoding string) *spool.Body {
+// unpackForm holds what a packed body unpacks to. Where that can't be told, or is
+// too much, the body goes on as it came.
+func (x *exchange) unpackForm(encoding string) (*spool.Body, error) {
 	packed, err := unpack.Reader(encoding, io.NewSectionReader(x.form.body, 0, x.form.body.Size))
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer packed.Close()
 	plain, rest, err := x.p.spool.Hold(packed, -1)
-	if err != nil {
-		if rest != nil {
-			rest.Close()
-		}
-		return nil
+	if rest != nil {
+		rest.Close()
 	}
-	return plain
+	return plain, err
 }
 
 // find notes which of the fields get a token.
@@ -115,7 +139,7 @@ func (h *heldForm) find(kind form.Type, wants []want, body io.ReaderAt, size int
 		if err != nil {
 			continue // a page named it
 		}
-		found, err := kind.Scan(io.NewSectionReader(body, 0, size), field)
+		found, err := kind.Scan(body, size, field)
 		if err != nil || !w.rule.takes(found.State) {
 			continue
 		}
@@ -143,7 +167,7 @@ func (h *heldForm) write(r *http.Request) error {
 		}
 	}
 	edits, _ := form.Merge(all...) // find has seen that it can be done
-	if h.upload == nil {
+	if h.body == nil {
 		patched, size := form.Patch(strings.NewReader(h.query), int64(len(h.query)), edits)
 		h.out = &formBody{Reader: patched}
 		var b strings.Builder
@@ -162,8 +186,12 @@ func (h *heldForm) write(r *http.Request) error {
 
 // pass has the form leave as it came.
 func (h *heldForm) pass(r *http.Request) {
-	if h.upload == nil {
+	switch {
+	case h.body == nil:
 		r.URL.RawQuery = h.query
+		return
+	case h.upload == nil:
+		r.Body, r.ContentLength = http.NoBody, 0
 		return
 	}
 	h.leave(r, io.NewSectionReader(h.body, 0, h.body.Size), h.body.Size)
@@ -201,20 +229,21 @@ func (h *heldForm) withdraw() bool {
 // request without a body would be repeated with them where a connection that
 // was idle breaks.
 func (h *heldForm) sentAsQuery() bool {
-	if h == nil || h.upload != nil || h.out == nil {
+	if h == nil || h.upload != nil || h.body != nil || h.out == nil {
 		return false
 	}
 	h.out.state.CompareAndSwap(bodyHeld, bodyLeft)
 	return true
 }
 
-func (h *heldForm) close() error {
-	if h.body == nil {
-		return nil
+func (h *heldForm) close() (err error) {
+	if h.rest != nil {
+		err = h.rest.Close()
 	}
-	err := h.body.Close()
-	if h.plain != nil && h.plain != h.body {
-		err = errors.Join(err, h.plain.Close())
+	for _, b := range []*spool.Body{h.body, h.plain} {
+		if b != nil {
+			err = errors.Join(err, b.Close())
+		}
 	}
 	return err
 }
@@ -230,8 +259,7 @@ const (
 // of the upload.
 type formBody struct {
 	io.Reader
-	upload *upload
-	closer io.Closer // may be nil
+	upload *upload // nil: the request came without a body
 	state  atomic.Int32
 }
 
@@ -242,17 +270,16 @@ func (b *formBody) Read(p []byte) (int, error) {
 		return 0, errWithdrawn
 	}
 	n, err := b.Reader.Read(p)
-	if h := b.upload.head.Load(); h != nil && !h.over.Load() {
-		h.timer.Reset(h.limit)
+	if b.upload != nil {
+		b.upload.progress()
 	}
 	return n, err
 }
 
 // Close gives up what is left of it.
 func (b *formBody) Close() error {
-	err := b.upload.Close()
-	if b.closer != nil {
-		err = errors.Join(err, b.closer.Close())
+	if b.upload == nil {
+		return nil
 	}
-	return err
+	return b.upload.Close()
 }

@@ -120,6 +120,9 @@ type want struct {
 	err   error // why nothing can be asked for
 }
 
+// rejects says whether a form that gets no token is refused.
+func (w want) rejects() bool { return w.rule.OnFailure != config.Forward }
+
 var errNotSeen error = notSeenError{}
 
 // notSeenError is why nothing can be asked for.

@@ -132,10 +132,14 @@ func (x *exchange) send(r *http.Request) (*http.Response, error) {
 
 	ctx, cancel := context.WithCancelCause(r.Context())
 	x.relay.cancel = cancel
-	head := &headTimer{cancel: cancel, limit: x.p.timeouts.ResponseHead}
-	head.timer = time.AfterFunc(head.limit, head.expired)
+	var head headTimer
+	head.start(x.p.timeouts.ResponseHead, func() {
+		if !head.over.Load() {
+			cancel(http1.ErrHeadTimeout)
+		}
+	})
 	defer head.stop()
-	x.upload.head.Store(head)
+	x.upload.head.Store(&head)
 	x.trace.GotConn = func(c httptrace.GotConnInfo) {
 		http1.OnEnd(c.Conn, func() {
 			if ctx.Err() == nil { // else it ended because of that

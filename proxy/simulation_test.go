@@ -101,7 +101,7 @@ func simulate(t *testing.T, ca *certs.Authority, o loginsites.Options, proxies i
 	for range proxies {
 		tokens := captcha.New(captcha.Options{Store: captcha.NewMemory()})
 		t.Cleanup(tokens.Close)
-		bodies, err := spool.Open(t.TempDir())
+		bodies, err := spool.Open(t.TempDir(), 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}

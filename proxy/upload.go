@@ -11,22 +11,19 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
-
-	"github.com/sessionproxy/sessionproxy/proxy/http1"
 )
 
-// headTimer cancels a request whose body makes no progress.
+// headTimer watches a request whose body may make no progress.
 type headTimer struct {
-	cancel context.CancelCauseFunc
-	limit  time.Duration
-	timer  *time.Timer
-	over   atomic.Bool // the head is there; an upload may still go on, and restart the timer
+	limit time.Duration
+	timer *time.Timer
+	over  atomic.Bool // the head is there; an upload may still go on, and restart the timer
 }
 
-func (h *headTimer) expired() {
-	if !h.over.Load() {
-		h.cancel(http1.ErrHeadTimeout)
-	}
+// start has expired called where nothing moves for that long. It may be under
+// way when the timer is stopped, and is to look at over.
+func (h *headTimer) start(limit time.Duration, expired func()) {
+	h.limit, h.timer = limit, time.AfterFunc(limit, expired)
 }
 
 func (h *headTimer) stop() {
@@ -67,9 +64,7 @@ func takeUpload(w http.ResponseWriter, r *http.Request, m mode) *upload {
 
 func (u *upload) Read(b []byte) (int, error) {
 	n, err := u.ReadCloser.Read(b)
-	if h := u.head.Load(); h != nil && !h.over.Load() {
-		h.timer.Reset(h.limit)
-	}
+	u.progress()
 	switch {
 	case errors.Is(err, io.EOF):
 		if terr := cleanTrailer(u.trailer); terr != nil {
@@ -83,6 +78,13 @@ func (u *upload) Read(b []byte) (int, error) {
 		err = uploadError{fault}
 	}
 	return n, err
+}
+
+// progress restarts the timer.
+func (u *upload) progress() {
+	if h := u.head.Load(); h != nil && !h.over.Load() {
+		h.timer.Reset(h.limit)
+	}
 }
 
 // Close gives the rest of the body up. net/http's own Close would wait for a

@@ -9,7 +9,6 @@
 package form
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -68,12 +67,20 @@ func TypeOf(contentType string) (Type, bool) {
 	return Type{}, false
 }
 
-// Scan reads a body to its end and finds the field in it. Its error is ErrForm,
-// or what r returned.
-func (t Type) Scan(r io.Reader, f Field) (Found, error) {
+// Scan reads a body of that size and finds the field in it. Its error is
+// ErrForm, or what body returned.
+func (t Type) Scan(body io.ReaderAt, size int64, f Field) (Found, error) {
 	s := scanners.Get().(*scanner)
 	defer scanners.Put(s)
-	s.Reset(r)
+	s.section = *io.NewSectionReader(body, 0, size)
+	found, err := t.read(s, &s.section, f)
+	s.section = io.SectionReader{}
+	return found, err
+}
+
+// read finds the field in what it reads to its end.
+func (t Type) read(s *scanner, body io.Reader, f Field) (Found, error) {
+	s.Reset(body)
 	defer s.Reset(nil)
 	s.boundary, s.at = t.boundary, 0
 	found, err := t.scan(s, f)
@@ -84,7 +91,7 @@ func (t Type) Scan(r io.Reader, f Field) (Found, error) {
 }
 
 // scanners are used again: most forms are smaller than one.
-var scanners = sync.Pool{New: func() any { return &scanner{Reader: bufio.NewReaderSize(nil, window)} }}
+var scanners = sync.Pool{New: func() any { return newScanner() }}
 
 // Found is where a field is, or could be.
 type Found struct {

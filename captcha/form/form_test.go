@@ -46,6 +46,10 @@ func TestFill(t *testing.T) {
 		{"an empty pair beside a filled one", urlencoded, "g", "g=&a=1&g=tok", Filled, "g=t%2B%2F%C3%A9&a=1"},
 		{"a pair after one longer than the window", urlencoded, "g", "a=" + long + "&g=", Empty, "a=" + long + "&g=t%2B%2F%C3%A9"},
 		{"a value longer than the window", urlencoded, "g", "g=" + long + "&a=1", Filled, "g=t%2B%2F%C3%A9&a=1"},
+		{"a byte order mark is of the first name", urlencoded, "g", "\xef\xbb\xbfg=&g=", Empty, "\xef\xbb\xbfg=&g=t%2B%2F%C3%A9"},
+		{"a name in UTF-16 is another", urlencoded, "g", "g\x00=\x00&a=1", Missing, "g\x00=\x00&a=1&g=t%2B%2F%C3%A9"},
+		{"a name that is escaped twice is another", urlencoded, "g", "%2567=&a=1", Missing, "%2567=&a=1&g=t%2B%2F%C3%A9"},
+		{"a semicolon parts no pairs", urlencoded, "g", "a=1;g=&c=3", Missing, "a=1;g=&c=3&g=t%2B%2F%C3%A9"},
 		{"a charset is no matter", urlencoded + "; charset=UTF-8", "g", "g=", Empty, "g=t%2B%2F%C3%A9"},
 
 		{"an empty part", multi, "g", parts(`name="a"`, "1", `name="g"`, "", `name="c"`, "3"), Empty, parts(`name="a"`, "1", `name="g"`, "t+/é", `name="c"`, "3")},
@@ -59,6 +63,11 @@ func TestFill(t *testing.T) {
 		{"a file whose line end falls on the window's edge", multi, "g", parts(`name="f"; filename="f"`, long[:window-61], `name="g"`, ""), Empty, parts(`name="f"; filename="f"`, long[:window-61], `name="g"`, "t+/é")},
 		{"a preamble, an epilogue and blanks after a boundary", multi, "g", "pre\r\n--XX \t\r\ncontent-disposition:form-data;name=g\r\n\r\n\r\n--XX-- \r\npost\r\n--XX\r\n", Empty, "pre\r\n--XX \t\r\ncontent-disposition:form-data;name=g\r\n\r\nt+/é\r\n--XX-- \r\npost\r\n--XX\r\n"},
 		{"a last boundary with no line end", multi, "g", strings.TrimSuffix(parts(`name="g"`, ""), "\r\n"), Empty, strings.TrimSuffix(parts(`name="g"`, "t+/é"), "\r\n")},
+		{"a boundary in quotes, with what needs them", `multipart/form-data; boundary="a b:c"`, "g", "--a b:c\r\nContent-Disposition: form-data; name=\"g\"\r\n\r\n\r\n--a b:c--", Empty, "--a b:c\r\nContent-Disposition: form-data; name=\"g\"\r\n\r\nt+/é\r\n--a b:c--"},
+		{"an encoding that is none", multi, "g", "--XX\r\nContent-Transfer-Encoding: binary\r\nContent-Disposition: form-data; name=g\r\n\r\n\r\n--XX--", Empty, "--XX\r\nContent-Transfer-Encoding: binary\r\nContent-Disposition: form-data; name=g\r\n\r\nt+/é\r\n--XX--"},
+		{"another part in another transfer encoding", multi, "g", "--XX\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: form-data; name=a\r\n\r\nQQ==\r\n--XX\r\nContent-Disposition: form-data; name=g\r\n\r\n\r\n--XX--", Empty, "--XX\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: form-data; name=a\r\n\r\nQQ==\r\n--XX\r\nContent-Disposition: form-data; name=g\r\n\r\nt+/é\r\n--XX--"},
+		{"a part in a file that holds a form", multi, "g", parts(`name="f"; filename="f"`, "--YY\r\nContent-Disposition: form-data; name=\"g\"\r\n\r\n\r\n--YY--"), Missing, parts(`name="f"; filename="f"`, "--YY\r\nContent-Disposition: form-data; name=\"g\"\r\n\r\n\r\n--YY--", `name="g"`, "t+/é")},
+		{"a name that is said twice is none", multi, "g", parts(`name="a"; name="g"`, ""), Missing, parts(`name="a"; name="g"`, "", `name="g"`, "t+/é")},
 		{"a form of no parts", multi, "g", "--XX--\r\n", Missing, ""},
 
 		{"an empty string", jsonType, "g", `{"a":1.0,"g":"","c":[]}`, Empty, `{"a":1.0,"g":"t+/é","c":[]}`},
@@ -74,6 +83,9 @@ func TestFill(t *testing.T) {
 		{"a path beyond a list", jsonType, `$.l[1]`, `{"l":[""]}`, Missing, ""},
 		{"a name with escapes", jsonType, "g", `{"\u0067":""}`, Empty, `{"\u0067":"t+/é"}`},
 		{"other members keep their text", jsonType, "g", "{\"n\":1E+2,\"s\":\"\\u00e9\\/\\\"}\",\"g\":\"\",\"x\":\"\xff\"}", Empty, "{\"n\":1E+2,\"s\":\"\\u00e9\\/\\\"}\",\"g\":\"t+/é\",\"x\":\"\xff\"}"},
+		{"numbers that no float holds", jsonType, "g", `{"n":123456789012345678901234567890.10,"m":-1e999,"g":""}`, Empty, `{"n":123456789012345678901234567890.10,"m":-1e999,"g":"t+/é"}`},
+		{"an empty member beside a filled one", jsonType, "g", `{"g":"tok","g":""}`, Filled, `{"g":"t+/é","g":"t+/é"}`},
+		{"a member as deep as may be", jsonType, "g", `{"a":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `,"g":""}`, Empty, `{"a":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `,"g":"t+/é"}`},
 		{"each of two members", jsonType, "g", `{"g":"","g":""}`, Empty, `{"g":"t+/é","g":"t+/é"}`},
 		{"a string longer than the window", jsonType, "g", `{"f":"` + long + `","g":""}`, Empty, `{"f":"` + long + `","g":"t+/é"}`},
 		{"a body of another JSON type", "application/vnd.api+json; charset=utf-8", "g", `{"g":""}`, Empty, `{"g":"t+/é"}`},
@@ -121,6 +133,9 @@ func TestNotAForm(t *testing.T) {
 		{"half an object", jsonType, `{"g":""`},
 		{"half a string", jsonType, `{"g":"`},
 		{"two values", jsonType, `{"g":""}{}`},
+		{"a NUL after the value", jsonType, "{\"g\":\"\"}\x00{}"},
+		{"UTF-16", jsonType, "{\x00\"\x00g\x00\"\x00:\x00\"\x00\"\x00}\x00"},
+		{"UTF-16 with its mark", jsonType, "\xff\xfe{\x00}\x00"},
 		{"a comma too many", jsonType, `{"g":"",}`},
 		{"a list with a comma too many", jsonType, `{"g":"","a":[1,]}`},
 		{"no colon", jsonType, `{"g" ""}`},
@@ -167,7 +182,7 @@ func TestBrokenBodyIsNoForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := map[string]string{urlencoded: "a=1&g", multi: "--XX\r\n", jsonType: `{"g":`}[contentType]
-		if _, err := typ.Scan(io.MultiReader(strings.NewReader(body), iotest.ErrReader(gone)), f); !errors.Is(err, gone) {
+		if _, err := typ.read(newScanner(), io.MultiReader(strings.NewReader(body), iotest.ErrReader(gone)), f); !errors.Is(err, gone) {
 			t.Errorf("%s: error %v, want the body's own", contentType, err)
 		}
 	}
@@ -185,8 +200,8 @@ func scan(t *testing.T, contentType, field, body string) (Found, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := typ.Scan(strings.NewReader(body), f)
-	slow, slowErr := typ.Scan(iotest.OneByteReader(strings.NewReader(body)), f)
+	found, err := typ.Scan(strings.NewReader(body), int64(len(body)), f)
+	slow, slowErr := typ.read(newScanner(), iotest.OneByteReader(strings.NewReader(body)), f)
 	if found.State != slow.State || (err == nil) != (slowErr == nil) {
 		t.Errorf("state %d, %v; byte by byte %d, %v", found.State, err, slow.State, slowErr)
 	}
@@ -233,7 +248,7 @@ func TestMerge(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, err := typ.Scan(strings.NewReader(tt.body), f)
+				found, err := typ.Scan(strings.NewReader(tt.body), int64(len(tt.body)), f)
 				if err != nil {
 					t.Fatal(err)
 				}

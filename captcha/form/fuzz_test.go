@@ -53,7 +53,7 @@ func fillAndParse(t fataler, contentType, body string, parse parser, fields ...s
 	typ, _ := TypeOf(contentType)
 	var all [][]Edit
 	for _, name := range fields {
-		found, err := typ.Scan(strings.NewReader(body), Field{name: name})
+		found, err := typ.Scan(strings.NewReader(body), int64(len(body)), Field{name: name})
 		if err != nil {
 			return
 		}
@@ -73,7 +73,7 @@ func fillAndParse(t fataler, contentType, body string, parse parser, fields ...s
 		t.Fatalf("%d bytes, %v, want %d", len(filled), err, size)
 	}
 	for _, name := range fields {
-		again, err := typ.Scan(bytes.NewReader(filled), Field{name: name})
+		again, err := typ.Scan(bytes.NewReader(filled), int64(len(filled)), Field{name: name})
 		if err != nil || again.State != Filled {
 			t.Fatalf("%q became %q: state of %s %d, %v", body, filled, name, again.State, err)
 		}

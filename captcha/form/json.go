@@ -3,6 +3,7 @@ package form
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 )
 
 // maxDepth bounds how deep values lie in each other: encoding/json's own bound.
@@ -16,11 +17,16 @@ func scanJSON(s *scanner, f Field) (Found, error) {
 	if err := j.value(f.steps(), true, 0); err != nil {
 		return Found{}, err
 	}
-	c, err := j.space()
-	if err == nil && c != 0 {
-		err = ErrForm
+	if _, err := j.space(); err != nil {
+		return Found{}, err
 	}
-	return found, err
+	switch _, err := j.next(); { // a NUL would look like the end
+	case err == nil:
+		return Found{}, ErrForm
+	case !errors.Is(err, ErrForm):
+		return Found{}, err
+	}
+	return found, nil
 }
 
 type jsonScan struct {

@@ -14,9 +14,12 @@ const window = 8 << 10
 // scanner reads a body and counts.
 type scanner struct {
 	*bufio.Reader
-	boundary string // of a multipart form
-	at       int64  // of the next byte
+	section  io.SectionReader // what it reads
+	boundary string           // of a multipart form
+	at       int64            // of the next byte
 }
+
+func newScanner() *scanner { return &scanner{Reader: bufio.NewReaderSize(nil, window)} }
 
 // line is what was read up to a delimiter, and with it.
 type line struct {

@@ -110,10 +110,13 @@ func (i *instance) open(stdout io.Writer) (err error) {
 	if err := i.openWidgets(); err != nil {
 		return err
 	}
-	bodies, err := spool.Open(filepath.Join(c.State, "spool"))
+	bodies, err := spool.Open(filepath.Join(c.State, "spool"), int64(c.Spool.MaxMiB)<<20)
 	if err != nil {
 		return err
 	}
+	i.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sessionproxy_spool_bytes", Help: "What forms that wait for captcha tokens take of the disk."},
+		func() float64 { return float64(bodies.Used()) }))
 	i.proxy, err = proxy.New(proxy.Options{
 		Config: c, Store: i.store, Certs: i.authority, CA: i.authority.PEM(), Log: i.log, Metrics: i.registry,
 		Audit: i.audit, Access: i.access, StoreUp: i.storeUp(), Leases: i.leases(), Locks: i.locks(),

@@ -20,6 +20,7 @@ type Config struct {
 	Admin      string     `yaml:"admin"`
 	Ops        string     `yaml:"ops"`
 	State      string     `yaml:"state"`
+	Spool      Spool      `yaml:"spool"`
 	Store      Store      `yaml:"store"`
 	CA         CA         `yaml:"ca"`
 	Undeclared Undeclared `yaml:"undeclared"`
@@ -54,6 +55,11 @@ const (
 	AuthNone Auth = "none" // asks nobody; takes a name when one is sent
 	AuthAsk  Auth = "ask"  // 407 until credentials come
 )
+
+// Spool bounds what forms that wait for captcha tokens take of the disk.
+type Spool struct {
+	MaxMiB int `yaml:"max_mib"`
+}
 
 // CA is the authority that signs the leaves. Without files one is made in the state directory.
 type CA struct {

@@ -15,6 +15,7 @@ var sections = []struct{ path, title, intro string }{
 	{"", "Top level", "Each but `sites` may be left out."},
 	{"listen[]", "`listen`: the proxy's ports", "A list; each entry is one port."},
 	{"store", "`store`: the Redis that proxies share", "A mapping in place of the URL alone. [redis.md](redis.md) says what is kept there, what a user needs to be allowed, and what happens in an outage."},
+	{"spool", "`spool`: large forms that wait for a token", "[captcha.md](captcha.md) says which forms wait."},
 	{"ca", "`ca`: the authority", "Clients trust this authority to be shown the declared sites. Certificate and key go together."},
 	{"egress", "`egress`: where clients may go", "The proxy stands in a network that its clients may not be in. Addresses are judged after DNS, when a connection is made; what the operator wrote himself, in `origin.resolve` or as the address of a site, is not judged."},
 	{"tls", "`tls`: the proxy's own certificate", "For ports with `tls: true`. Certificate and key go together; or it is fetched, by ACME ([tls.md](tls.md))."},

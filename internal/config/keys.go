@@ -37,6 +37,7 @@ var keys = []key{
 	{"admin", "HOST:PORT", "127.0.0.1:8081", "The admin API, `/ca.pem` and `/proxy.pac`. Off loopback it speaks https, with the certificate of `tls`, and answers to that certificate's names."},
 	{"ops", "HOST:PORT", "127.0.0.1:8082", "`/metrics`, `/healthz` and `/readyz`, without a login. It may be public."},
 	{"state", formDir, "./state", "The CA, the admin token, the embedded store, the spool. Made with mode 0700; by default beside the configuration file."},
+	{"spool.max_mib", "N", "1024", "So many MiB of forms are kept in the state directory, all together, while they wait for captcha tokens: those over 1 MiB. A form for which there is no room is answered with 503 `spool_full`, or goes on as it came where its rules say `on_failure: forward`."},
 	{"store", "embedded | URL", "embedded", "Where sessions live. `embedded` is a file in the state directory, for one machine. A Redis is `redis[s]://USER:PASSWORD@HOST:6379/0`, `redis+unix:///run/redis.sock`, `redis[s]+sentinel://USER:PASSWORD@HOST,HOST/MASTER/0` or `redis[s]+cluster://USER:PASSWORD@HOST,HOST`, or a mapping: see below."},
 
 	{"store.url", "embedded | URL", "embedded", "As above. `%40` is an `@` of a password."},

@@ -65,7 +65,7 @@ func load(s Source, text []byte) (*Config, error) {
 }
 
 // restarts are the keys that a running proxy cannot change.
-var restarts = []string{"listen", "admin", "ops", "state", "store", "ca", "auth.keys"}
+var restarts = []string{"listen", "admin", "ops", "state", "spool", "store", "ca", "auth.keys"}
 
 // NeedsRestart returns the keys in which next differs from c and which take
 // effect at a restart only.

@@ -34,6 +34,7 @@ func TestWithoutAFileItIsTheDefaults(t *testing.T) {
 		Admin:      "127.0.0.1:8081",
 		Ops:        "127.0.0.1:8082",
 		State:      "state",
+		Spool:      Spool{MaxMiB: 1024},
 		Store:      Store{URL: "embedded", Encryption: []string{}, Mirror: true, Prefix: "session:"},
 		Undeclared: Tunnel,
 		TLS:        TLS{Domains: []string{}, ACME: "https://acme-v02.api.letsencrypt.org/directory", HTTP: ":80"},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // Bounds of a body, in bytes.
@@ -20,17 +21,25 @@ const (
 	Max      = 64 << 20 // what is kept at all
 )
 
-// ErrTooLarge says that a body is larger than Max.
-var ErrTooLarge = errors.New("the body is larger than 64 MiB")
+// ErrTooLarge says that a body is larger than Max, ErrFull that all files
+// together have no room for it.
+var (
+	ErrTooLarge = errors.New("the body is larger than 64 MiB")
+	ErrFull     = errors.New("the spool is full")
+)
 
 const pattern = "body-*.tmp"
 
 // Spool is a directory for bodies.
-type Spool struct{ dir string }
+type Spool struct {
+	dir  string
+	max  int64        // of all files together, in bytes
+	used atomic.Int64 // of it; never more than max
+}
 
 // Open makes the directory, for its owner alone, and removes what an earlier
-// process left there.
-func Open(dir string) (*Spool, error) {
+// process left there. Its files hold max bytes together, and no more.
+func Open(dir string, max int64) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
@@ -43,7 +52,19 @@ func Open(dir string) (*Spool, error) {
 			return nil, fmt.Errorf("open spool: %w", err)
 		}
 	}
-	return &Spool{dir: dir}, nil
+	return &Spool{dir: dir, max: max}, nil
+}
+
+// Used is how many bytes of the directory are taken.
+func (s *Spool) Used() int64 { return s.used.Load() }
+
+// take takes n bytes of the directory, if they are there.
+func (s *Spool) take(n int64) bool {
+	if s.used.Add(n) <= s.max {
+		return true
+	}
+	s.used.Add(-n)
+	return false
 }
 
 // Body is a body that was read to its end. It is to be closed.
@@ -53,15 +74,17 @@ type Body struct {
 
 	memory bytes.Reader
 	file   *os.File // nil: it is in memory
+	spool  *Spool   // that the file is in
+	taken  int64    // of it
 }
 
 // firstRoom bounds what is allocated on a client's mere word.
 const firstRoom = 64 << 10
 
 // Hold reads r to its end. announced is how much it is said to be; -1: nobody
-// says. Where it is beyond Max it returns ErrTooLarge and a reader of the whole:
-// what was read, then the rest of r; it closes what it took when that is read or
-// given up.
+// says. With ErrTooLarge, for a body beyond Max, and with ErrFull it returns a
+// reader of the whole: what was read, then the rest of r. What was held until
+// then is held until that is closed.
 func (s *Spool) Hold(r io.Reader, announced int64) (*Body, io.ReadCloser, error) {
 	room := int64(512)
 	if announced >= 0 {
@@ -87,46 +110,68 @@ func (s *Spool) Hold(r io.Reader, announced int64) (*Body, io.ReadCloser, error)
 	}
 }
 
-// spill goes on in a file.
+// spill goes on in a file. Room is taken before it is filled, so that nothing
+// that was read has no place.
 func (s *Spool) spill(first []byte, rest io.Reader) (*Body, io.ReadCloser, error) {
-	f, err := s.create()
-	if err != nil {
-		return nil, nil, fmt.Errorf("spool body: %w", err)
+	b := &Body{spool: s, Size: int64(len(first))}
+	if !s.take(b.Size) {
+		return nil, &whole{io.MultiReader(bytes.NewReader(first), rest), b}, ErrFull
 	}
-	b := &Body{ReaderAt: f, file: f}
-	b.Size, err = io.Copy(f, io.LimitReader(io.MultiReader(bytes.NewReader(first), rest), Max+1))
+	b.taken = b.Size
+	err := b.create(first)
+	for err == nil && b.Size <= Max {
+		step := min(InMemory, Max+1-b.Size)
+		if !s.take(step) {
+			return nil, &whole{io.MultiReader(io.NewSectionReader(b, 0, b.Size), rest), b}, ErrFull
+		}
+		b.taken += step
+		var n int64
+		n, err = io.CopyN(b.file, rest, step)
+		b.Size += n
+	}
 	switch {
-	case err != nil:
-		_ = b.Close() // it is lost anyway
-		return nil, nil, fmt.Errorf("spool body: %w", err)
-	case b.Size > Max:
-		return nil, &whole{Reader: io.MultiReader(io.NewSectionReader(f, 0, b.Size), rest), body: b}, ErrTooLarge
+	case err == nil:
+		return nil, &whole{io.MultiReader(io.NewSectionReader(b, 0, b.Size), rest), b}, ErrTooLarge
+	case errors.Is(err, io.EOF):
+		s.used.Add(b.Size - b.taken)
+		b.taken = b.Size
+		return b, nil, nil
 	}
-	return b, nil, nil
+	_ = b.Close() // it is lost anyway
+	return nil, nil, fmt.Errorf("spool body: %w", err)
 }
 
-func (s *Spool) create() (*os.File, error) {
-	f, err := os.CreateTemp(s.dir, pattern) // 0600
+// create makes the body's file, which begins with what was read.
+func (b *Body) create(first []byte) error {
+	f, err := os.CreateTemp(b.spool.dir, pattern) // 0600
 	if err != nil {
-		return nil, err
+		return err
 	}
+	b.file, b.ReaderAt = f, f
 	_ = os.Remove(f.Name()) // not where open files can't be removed; Close does it there
-	return f, nil
+	_, err = f.Write(first)
+	return err
 }
 
-// Close frees the body.
+// Close frees the body. To close it again does nothing.
 func (b *Body) Close() error {
-	if b.file == nil {
+	if b.spool != nil {
+		b.spool.used.Add(-b.taken)
+		b.taken = 0
+	}
+	f := b.file
+	if f == nil {
 		return nil
 	}
-	err := b.file.Close()
-	if rerr := os.Remove(b.file.Name()); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+	b.file = nil
+	err := f.Close()
+	if rerr := os.Remove(f.Name()); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
 		err = errors.Join(err, rerr)
 	}
 	return err
 }
 
-// whole is a body that was too large to hold.
+// whole is a body that could not be held.
 type whole struct {
 	io.Reader
 	body *Body

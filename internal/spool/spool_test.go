@@ -81,6 +81,81 @@ func TestTooLarge(t *testing.T) {
 	wantEmpty(t, dir)
 }
 
+// All bodies together have one bound, and each gives back what it took.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("gone")
+	for _, tt := range []struct {
+		name string
+		body func() io.Reader
+		want error
+		rest int64 // that can be read all the same
+	}{
+		{"one that fits", func() io.Reader { return endless(2 * InMemory) }, nil, 0},
+		{"one that has no room at all", func() io.Reader { return endless(5 * InMemory) }, ErrFull, 5 * InMemory},
+		{"one whose sender leaves", func() io.Reader { return io.MultiReader(endless(2*InMemory), iotest.ErrReader(gone)) }, gone, 0},
+		{"a small one needs none", func() io.Reader { return endless(InMemory - 1) }, nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(t.TempDir(), 5*InMemory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, _, err := s.Hold(endless(3*InMemory/2), -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Used() != 3*InMemory/2 {
+				t.Errorf("a body of 1.5 MiB takes %d bytes", s.Used())
+			}
+			for range 3 { // what one took is there for the next
+				b, rest, err := s.Hold(tt.body(), -1)
+				if !errors.Is(err, tt.want) {
+					t.Fatalf("%v, want %v", err, tt.want)
+				}
+				if rest != nil {
+					wantBytes(t, rest, tt.rest)
+					if s.Used() > 5*InMemory {
+						t.Errorf("%d bytes are taken", s.Used())
+					}
+					err = rest.Close()
+				} else if b != nil {
+					err = errors.Join(b.Close(), b.Close()) // twice is once
+				}
+				if err != nil && tt.want != gone {
+					t.Error(err)
+				}
+				if s.Used() != 3*InMemory/2 {
+					t.Errorf("%d bytes are taken, want those of the other body", s.Used())
+				}
+			}
+			if err := other.Close(); err != nil || s.Used() != 0 {
+				t.Errorf("%d bytes are taken by nobody, %v", s.Used(), err)
+			}
+		})
+	}
+}
+
+// A spool without room for the first MiB takes nothing, and loses nothing.
+func TestFullAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := Open(dir, InMemory-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, err := s.Hold(endless(3*InMemory), -1)
+	if !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	wantBytes(t, rest, 3*InMemory)
+	if err := rest.Close(); err != nil || s.Used() != 0 {
+		t.Errorf("%d bytes are taken, %v", s.Used(), err)
+	}
+	wantEmpty(t, dir)
+}
+
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
@@ -126,7 +201,7 @@ func TestOpenRemovesWhatWasLeft(t *testing.T) {
 
 func open(t *testing.T, dir string) *Spool {
 	t.Helper()
-	s, err := Open(dir)
+	s, err := Open(dir, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

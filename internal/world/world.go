@@ -58,6 +58,8 @@ type Options struct {
 	// Widgets are what all proxies of the world know of pages. Nil: each knows
 	// what it has seen.
 	Widgets sightings.Store
+	// SpoolMax is how many bytes all spooled bodies have; 0: 1 GiB.
+	SpoolMax int64
 	// Faulty worlds may log errors, and leave connections to the origin:
 	// either fails the test otherwise.
 	Faulty bool
@@ -140,7 +142,7 @@ func (w *World) AddProxyOn(store session.Store) *Proxy {
 		w.t.Cleanup(o.Tokens.Close)
 	}
 	var err error
-	if o.Spool, err = spool.Open(w.t.TempDir()); err != nil {
+	if o.Spool, err = spool.Open(w.t.TempDir(), cmp.Or(w.options.SpoolMax, 1<<30)); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.options.Leases != nil {
