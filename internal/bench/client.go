@@ -22,10 +22,12 @@ import (
 type client interface {
 	// get makes one request and reads all of its response, which must be a 200.
 	get() error
+	SetDeadline(time.Time) error
 	io.Closer
 }
 
-// patience bounds the life of a connection: nothing here waits for ever.
+// patience bounds the life of a connection, unless its deadline is moved on:
+// nothing here waits for ever.
 const patience = 2 * time.Minute
 
 func dial(p *proxy, r row, tickets tls.ClientSessionCache) (client, error) {

@@ -99,6 +99,10 @@ func (p *proxy) settled(ctx context.Context, prod client, calm time.Duration) (i
 			return 0, context.Cause(ctx)
 		case <-tick.C:
 		}
+		// On a busy machine it took minutes to open the others.
+		if err := prod.SetDeadline(time.Now().Add(patience)); err != nil {
+			return 0, err
+		}
 		for range 10 {
 			if err := prod.get(); err != nil {
 				return 0, err
