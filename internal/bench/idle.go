@@ -29,13 +29,7 @@ func (b *bed) holdIdle(ctx context.Context, r row, name string, n int, calm time
 	if _, err := p.round(ctx, r, 200*time.Millisecond); err != nil { // leaf signed, pools filled
 		return sample{}, err
 	}
-	prod, err := dial(p, r, nil)
-	if err != nil {
-		return sample{}, err
-	}
-	defer prod.Close()
-
-	before, err := p.settled(ctx, prod, calm)
+	before, err := p.settled(ctx, r, calm)
 	if err != nil {
 		return sample{}, err
 	}
@@ -48,7 +42,7 @@ func (b *bed) holdIdle(ctx context.Context, r row, name string, n int, calm time
 	if err != nil {
 		return sample{}, err
 	}
-	after, err := p.settled(ctx, prod, calm)
+	after, err := p.settled(ctx, r, calm)
 	if err != nil {
 		return sample{}, err
 	}
@@ -89,7 +83,12 @@ func (p *proxy) open(r row, n int) (held []client, err error) {
 
 // settled makes requests that set off collections, until the resident set has
 // changed by less than a hundredth for as long as calm, and returns it in KiB.
-func (p *proxy) settled(ctx context.Context, prod client, calm time.Duration) (int, error) {
+func (p *proxy) settled(ctx context.Context, r row, calm time.Duration) (int, error) {
+	prod, err := dial(p, r, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer prod.Close()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	reference, since := 0, time.Now()
