@@ -35,11 +35,14 @@ func (rs *recipes) rest(key session.Key) *login.RestError {
 	return nil
 }
 
-// underWay says whether a login of the session is.
-func (rs *recipes) underWay(key session.Key) bool {
+// underWay says whether a login of the session is that began when its jar had
+// this version, or later. An older one may have set the cookies that are in
+// question now.
+func (rs *recipes) underWay(key session.Key, version int64) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return rs.runs[key] != nil
+	run := rs.runs[key]
+	return run != nil && run.seen >= version
 }
 
 func newRecipes() *recipes {

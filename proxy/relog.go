@@ -45,7 +45,7 @@ func (x *exchange) retries(r *http.Request, resp *http.Response, j login.Judgmen
 		x.renewed++
 		return retry && x.renewed <= maxRenewed, nil
 	}
-	underWay := x.p.recipes.underWay(x.key)
+	underWay := x.p.recipes.underWay(x.key, x.jar.Renewed())
 	switch {
 	case !x.site.hasAccount(x.key.ID):
 		x.note(j)
@@ -147,7 +147,7 @@ func (x *exchange) relog(at string) (bool, *refusal) {
 			if x.late() {
 				return true, nil
 			}
-		case x.relogs >= maxRelogs && !x.p.recipes.underWay(x.key):
+		case x.relogs >= maxRelogs && !x.p.recipes.underWay(x.key, x.jar.Renewed()):
 			x.p.doubts.Close(x.key, at)
 			return false, nil
 		default:
