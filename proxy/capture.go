@@ -36,8 +36,7 @@ func (x *exchange) capture(resp *http.Response) {
 	if x.logout {
 		return
 	}
-	now := time.Now()
-	shared, private := x.parse(resp, lines, now)
+	shared, private := x.parse(resp, lines, x.p.store.Now())
 	switch {
 	case x.overtaken:
 		shared = nil
@@ -172,7 +171,7 @@ func (x *exchange) adopt(r *http.Request) {
 	}
 	u := session.Update{Base: x.jar.Version(), Writer: session.ByLogin, Insecure: !x.target.secure}
 	for _, v := range x.jar.Explain(session.Request{
-		Host: x.target.host, Path: cookiePath(r), Secure: x.target.secure, Now: time.Now(),
+		Host: x.target.host, Path: cookiePath(r), Secure: x.target.secure, Now: x.p.store.Now(),
 	}, x.site.policy) {
 		if v.Sent {
 			u.Cookies = append(u.Cookies, *v.Cookie)

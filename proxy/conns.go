@@ -102,14 +102,15 @@ func (t *tracked) close() {
 type watch struct {
 	idle    time.Duration
 	expired func()
-	last    atomic.Int64 // of touch, ns
+	began   time.Time
+	last    atomic.Int64 // of touch, ns since began: whoever sets the clock touches nothing
 
 	mu    sync.Mutex // guards timer
 	timer *time.Timer
 }
 
 func newWatch(idle time.Duration, expired func()) *watch {
-	w := &watch{idle: idle, expired: expired}
+	w := &watch{idle: idle, expired: expired, began: time.Now()}
 	w.touch()
 	w.again(idle)
 	return w
@@ -122,14 +123,14 @@ func (w *watch) again(d time.Duration) {
 }
 
 func (w *watch) check() {
-	if rest := w.idle - time.Since(time.Unix(0, w.last.Load())); rest > 0 {
+	if rest := w.idle - time.Since(w.began) + time.Duration(w.last.Load()); rest > 0 {
 		w.again(rest)
 		return
 	}
 	w.expired()
 }
 
-func (w *watch) touch() { w.last.Store(time.Now().UnixNano()) }
+func (w *watch) touch() { w.last.Store(time.Since(w.began).Nanoseconds()) }
 
 func (w *watch) stop() {
 	w.mu.Lock()

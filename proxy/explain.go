@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/sessionproxy/sessionproxy/internal/config"
 	"github.com/sessionproxy/sessionproxy/session"
@@ -68,6 +67,6 @@ func (p *Proxy) Explain(ctx context.Context, u *url.URL, client, id string) (sit
 		Path:   cookiePath(&http.Request{URL: u}),
 		Secure: t.secure,
 		Logout: s.endsLogin(u),
-		Now:    time.Now(),
+		Now:    p.store.Now(),
 	}, s.policy), nil
 }

@@ -29,9 +29,9 @@ func (x *exchange) inject(r *http.Request) {
 		Secure: x.target.secure,
 		Whose:  x.whose,
 		Logout: x.logout,
-		Now:    time.Now(),
+		Now:    x.p.store.Now(),
 	}
-	x.spent.Store += x.asked.Now.Sub(start)
+	x.spent.Store += time.Since(start)
 	if !x.site.Cookies.Inject {
 		return
 	}

@@ -290,7 +290,7 @@ func (t *recipeTurn) follow(ctx context.Context, lease *upstream.Lease, base *se
 		return login.HinderedError{Err: errors.New("the session store did not take the login's cookies")}
 	}
 	for i, o := range outcomes {
-		s.counts.capture(o, u.Cookies[i].Expired(time.Now()))
+		s.counts.capture(o, u.Cookies[i].Expired(p.store.Now()))
 	}
 	p.note(ctx, run.key, login.Judgment{Verdict: login.In, Rule: "recipe"}, next.Version(), next.Login())
 	t.end(ctx, login.Result{Answer: &login.Answer{Version: next.Version()}, Count: wonTime})

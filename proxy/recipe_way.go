@@ -37,6 +37,7 @@ func (p *Proxy) recipeWay(run *recipeRun, lease *upstream.Lease) login.Way {
 	}
 	return login.Way{
 		Header:   header,
+		Now:      p.store.Now,
 		Report:   func(step login.Step) { run.steps = append(run.steps, step) },
 		Declared: func(u *url.URL) bool { _, ok := to(u); return ok },
 		Send: func(r *http.Request) (*http.Response, error) {

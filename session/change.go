@@ -34,6 +34,10 @@ type Update struct {
 	// deletes the cookie of its identity.
 	Cookies []Cookie
 
+	// Now is the time of the change, where that is not its version's: a store's
+	// versions never go back, and its clock may have. Stores set it.
+	Now time.Time
+
 	// Replace: the cookies are the whole jar; others are deleted.
 	Replace bool
 }
@@ -66,9 +70,10 @@ const (
 )
 
 // Apply returns the jar after u, with one Outcome for each of u.Cookies. clock
-// is the store's clock in microseconds since 1970; each change gets the version
-// max(last+1, clock), which is also its time: Created, Used and the 400 days of
-// Expires count from it. Where nothing changed it returns j itself.
+// is the clock of the store's versions in microseconds since 1970; each change gets
+// the version max(last+1, clock), which is also its time unless u.Now tells it:
+// Created, Used and the 400 days of Expires count from that. Where nothing
+// changed it returns j itself.
 //
 // A late change never deletes, and sets only where the present value (or mark)
 // is ByReply and comes from no login since Base, and u is not Timid. Nor does a
@@ -96,7 +101,8 @@ func (j *Jar) Apply(u Update, clock int64) (*Jar, []Outcome) {
 		}
 		return j, outcomes
 	}
-	e := edit{Update: u, from: j, next: j, clock: clock, now: microTime(j.nextVersion(clock))}
+	e := edit{Update: u, from: j, next: j, clock: clock}
+	e.now = e.at(j.nextVersion(clock))
 	if u.Replace {
 		e.deleteOthers()
 	}
@@ -131,6 +137,14 @@ func (e *edit) own() {
 	}
 }
 
+// at is the time of the change that gets a version.
+func (e *edit) at(version int64) time.Time {
+	if e.Now.IsZero() {
+		return microTime(version)
+	}
+	return microTime(e.Now.UnixMicro())
+}
+
 // one sets or deletes one cookie.
 func (e *edit) one(c Cookie) Outcome {
 	if c.Check() != nil {
@@ -140,7 +154,7 @@ func (e *edit) one(c Cookie) Outcome {
 	at := e.find(&id)
 	mark := slices.IndexFunc(e.next.marks, func(m Mark) bool { return m.Identity == id })
 	v := e.next.nextVersion(e.clock)
-	now := microTime(v)
+	now := e.at(v)
 	if !c.Expires.IsZero() {
 		c.Expires = microTime(capped(c.Expires, now).UnixMicro())
 	}
@@ -327,7 +341,7 @@ func (e *edit) unrevoke(name string) {
 // finish brings the changed jar within its limits and makes it ready.
 func (e *edit) finish(outcomes []Outcome) {
 	j := e.next
-	now := microTime(j.version)
+	now := e.at(j.version)
 	before := len(j.cookies)
 	j.evict()
 	if len(j.cookies) < before {

@@ -492,3 +492,31 @@ func TestInsecureReplyLeavesAWorkersSecureCookies(t *testing.T) {
 	outcome := h.apply(Update{Base: Latest, Insecure: true}, "sid=site; Path=/other")
 	h.want("sid=site over http", outcome, Changed, "sid=site", "sid=w")
 }
+
+// A store's versions never go back, and its clock may have: what counts for a
+// cookie's end is the clock.
+func TestAClockThatWentBackEndsNoCookie(t *testing.T) {
+	ahead := noon.Add(time.Hour).UnixMicro()
+	for _, tt := range []struct {
+		name    string
+		expires time.Time
+		want    int
+	}{
+		{"a cookie of ten minutes is kept", noon.Add(10 * time.Minute), 1},
+		{"one whose life is over is not", noon.Add(-time.Second), 0},
+		{"the 400 days count from the clock", noon.Add(500 * 24 * time.Hour), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			jar, _ := new(Jar).Apply(Update{Base: Latest, Now: noon, Cookies: []Cookie{{Name: "a", Value: "1", Domain: "shop.test", HostOnly: true, Path: "/", Expires: tt.expires}}}, ahead)
+			all := jar.Cookies()
+			if len(all) != tt.want {
+				t.Fatalf("%d cookies, want %d", len(all), tt.want)
+			}
+			for _, c := range all {
+				if c.Version < ahead || c.Created != noon || c.Expires.After(noon.Add(400*24*time.Hour)) {
+					t.Errorf("%+v", c)
+				}
+			}
+		})
+	}
+}

@@ -125,6 +125,11 @@ type Store interface {
 	// all sites where site is "", in order of site and ID.
 	List(ctx context.Context, site string) ([]Info, error)
 
+	// Now is the store's clock: whoever reckons the end of a cookie, or judges
+	// whether it is over, does so by this one. The machine's own may differ from
+	// it, and be set while the proxy runs.
+	Now() time.Time
+
 	// Close writes what is pending and frees the store.
 	Close() error
 }

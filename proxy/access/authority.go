@@ -73,7 +73,7 @@ type Authority struct {
 func New(ctx context.Context, o Options) (*Authority, error) {
 	a := &Authority{
 		store: o.Store, seal: o.Seal, own: len(o.Keys) > 0, token: o.Token, passwords: o.Passwords, audit: o.Audit, log: o.Log, now: time.Now,
-		denied: denied{until: map[string]time.Time{}},
+		denied: denied{until: map[string]denial{}},
 	}
 	if err := a.SetOperators(o.Operators); err != nil {
 		return nil, err

@@ -13,12 +13,16 @@ import (
 // denied are the tokens, and the devices whose tokens, that were revoked and
 // have not ended. It is a copy of what the store has under denied:ID.
 type denied struct {
-	coherent atomic.Bool  // no message can be missed
-	away     atomic.Int64 // until when the store is not asked, ns since 1970: it has just failed
+	coherent atomic.Bool               // no message can be missed
+	away     atomic.Pointer[time.Time] // until when the store is not asked: it has just failed
 
 	mu    sync.RWMutex // guards until
-	until map[string]time.Time
+	until map[string]denial
 }
+
+// denial ends when both clocks say so, since what it denies ends by the one that
+// people set: a clock that goes ahead for a while and back revives no token.
+type denial struct{ wall, steady time.Time }
 
 const (
 	keyDenied   = "denied:"
@@ -55,7 +59,7 @@ func (a *Authority) hearDenied(body string) {
 func (a *Authority) addDenied(id string, until time.Time) {
 	a.denied.mu.Lock()
 	_, known := a.denied.until[id]
-	a.denied.until[id] = until
+	a.denied.until[id] = denial{until, time.Now().Add(until.Sub(a.now()))}
 	a.denied.mu.Unlock()
 	if known {
 		return
@@ -103,7 +107,10 @@ func (a *Authority) isDenied(ctx context.Context, id string) bool {
 	if itself || with {
 		return true
 	}
-	if a.denied.coherent.Load() || a.now().UnixNano() < a.denied.away.Load() {
+	if a.denied.coherent.Load() {
+		return false
+	}
+	if until := a.denied.away.Load(); until != nil && time.Now().Before(*until) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
@@ -113,7 +120,7 @@ func (a *Authority) isDenied(ctx context.Context, id string) bool {
 		case err == nil:
 			return true
 		case !errors.Is(err, ErrNotFound):
-			a.denied.away.Store(a.now().Add(time.Second).UnixNano())
+			a.denied.away.Store(new(time.Now().Add(time.Second)))
 			a.log.Warn("ask whether a token is revoked: what is known has to do for a second", "err", err)
 			return false
 		}
@@ -128,7 +135,7 @@ func (d *denied) drop(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, until := range d.until {
-		if now.After(until) {
+		if now.After(until.wall) && time.Now().After(until.steady) {
 			delete(d.until, id)
 		}
 	}

@@ -76,7 +76,7 @@ func (s *server) parse(site config.Site, body SetCookie) (session.Cookie, *probl
 	case declared != site.Name:
 		return refuse("foreign_host", "%s is no host of the site %q.", at.Host, site.Name)
 	}
-	now := time.Now()
+	now := s.store.Now()
 	c, err := session.ParseSetCookie(body.SetCookie, at, now)
 	policy := session.NewPolicy(site.Cookies.Share, site.Cookies.Private, false)
 	if refusal, refused := errors.AsType[session.Refusal](err); refused {
@@ -149,7 +149,7 @@ func (s *server) removeCookies(w http.ResponseWriter, r *http.Request) {
 	}
 	removed := CookiesRemoved{site.Name, key.ID, nil}
 	u := session.Update{Base: session.Latest, Writer: session.ByOperator}
-	for _, c := range unexpired(jar) {
+	for _, c := range unexpired(jar, s.store.Now()) {
 		if c.Name != q.Get("name") || q.Has("domain") && c.Domain != canonical(q.Get("domain")) || q.Has("path") && c.Path != q.Get("path") {
 			continue
 		}

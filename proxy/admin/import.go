@@ -117,7 +117,7 @@ func (b *ImportCookies) read() (remarks []string, p *problem) {
 // Import takes cookies into the session id of a site, all at once, as far as
 // the site's rules and the limits of a session allow. Its error is the store's.
 func Import(ctx context.Context, store session.Store, sites []config.Site, site config.Site, id string, body ImportCookies) (CookiesImported, error) {
-	in := &intake{sites: sites, site: site, now: time.Now()}
+	in := &intake{sites: sites, site: site, now: store.Now()}
 	in.policy = session.NewPolicy(site.Cookies.Share, site.Cookies.Private, false)
 	answer := CookiesImported{Site: site.Name, Session: id, DryRun: body.DryRun, Replace: body.Replace, Removed: []Cookie{}}
 	u := session.Update{Base: session.Latest, Writer: session.ByImport, Replace: body.Replace}
@@ -142,7 +142,7 @@ func Import(ctx context.Context, store session.Store, sites []config.Site, site 
 		for n, o := range outcomes {
 			in.note(taken[n], o)
 		}
-		answer.Removed = removed(before, after)
+		answer.Removed = removed(before, after, in.now)
 	}
 	for _, c := range answer.Cookies {
 		if c.Result == Refused {
@@ -240,13 +240,13 @@ func (in *intake) note(i int, o session.Outcome) {
 }
 
 // removed are the live cookies of before that after has not.
-func removed(before, after *session.Jar) []Cookie {
+func removed(before, after *session.Jar, now time.Time) []Cookie {
 	held := make(map[session.Identity]bool)
 	for i := range after.Cookies() {
 		held[after.Cookies()[i].Identity()] = true
 	}
 	gone := []Cookie{}
-	for _, c := range unexpired(before) {
+	for _, c := range unexpired(before, now) {
 		if !held[c.Identity()] {
 			gone = append(gone, showCookie(&c))
 		}
@@ -305,7 +305,7 @@ func Export(ctx context.Context, store session.Store, site config.Site, id strin
 		return CookiesExported{}, err
 	}
 	exported := CookiesExported{Site: site.Name, Session: id, Cookies: []CookieValue{}}
-	for _, c := range unexpired(jar) {
+	for _, c := range unexpired(jar, store.Now()) {
 		exported.Cookies = append(exported.Cookies, ValueOf(&c))
 	}
 	return exported, nil

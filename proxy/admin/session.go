@@ -86,7 +86,7 @@ func (s *server) showSession(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusNotFound, "unknown_session", noCookies(site.Name, key.ID)}.write(w)
 		return
 	}
-	for _, c := range unexpired(jar) {
+	for _, c := range unexpired(jar, s.store.Now()) {
 		detail.Cookies = append(detail.Cookies, showCookie(&c))
 	}
 	writeJSON(w, http.StatusOK, "application/json", detail)
@@ -105,8 +105,7 @@ func load(ctx context.Context, store session.Store, key session.Key) (*session.J
 	return jar, err
 }
 
-func unexpired(jar *session.Jar) []session.Cookie {
-	now := time.Now()
+func unexpired(jar *session.Jar, now time.Time) []session.Cookie {
 	return slices.DeleteFunc(slices.Clone(jar.Cookies()), func(c session.Cookie) bool { return c.Expired(now) })
 }
 
@@ -143,7 +142,7 @@ func (s *server) end(w http.ResponseWriter, r *http.Request, done string, end fu
 		s.storeFailed(r.Context(), w, err)
 		return
 	}
-	ended := Ended{site.Name, key.ID, jar.Version() > 0, len(unexpired(jar))}
+	ended := Ended{site.Name, key.ID, jar.Version() > 0, len(unexpired(jar, s.store.Now()))}
 	s.changed(r.Context(), done, site.Name, key, "cookies", ended.Cookies)
 	writeJSON(w, http.StatusOK, "application/json", ended)
 }

@@ -97,6 +97,7 @@ type Way struct {
 	Declared func(*url.URL) bool                         // the site's own host
 	Header   http.Header                                 // set on each request
 	Report   func(Step)                                  // after each request
+	Now      func() time.Time                            // the clock by which cookies end
 }
 
 // The bounds of a recipe's run.

@@ -73,6 +73,7 @@ func follow(t *testing.T, h http.HandlerFunc, l *config.Login, jar *session.Jar)
 	l.Accounts = []config.Account{{ID: "default", User: "alice", Password: "pass&word", TOTP: "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"}}
 	var steps []Step
 	end, tried, err := New(l, "shop.test").Run(t.Context(), "default", jar, Way{
+		Now:    time.Now,
 		Header: http.Header{"User-Agent": {"mine"}},
 		Report: func(s Step) { steps = append(steps, s) },
 		Declared: func(u *url.URL) bool {

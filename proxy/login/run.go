@@ -228,7 +228,7 @@ func (b *run) newRequest(method string, u *url.URL, body []byte, contentType str
 // send makes one round trip, with the cookies of the run.
 func (b *run) send(req *http.Request) (*http.Response, []byte, error) {
 	at := setting(req.URL)
-	m := session.Merge(req.Header["Cookie"], session.Request{Host: at.Host, Path: at.Path, Secure: at.Secure, Now: time.Now()}, b.jar, nil, oneBrowser)
+	m := session.Merge(req.Header["Cookie"], session.Request{Host: at.Host, Path: at.Path, Secure: at.Secure, Now: b.way.Now()}, b.jar, nil, oneBrowser)
 	if m.Header != "" {
 		req.Header.Set("Cookie", m.Header)
 	}
@@ -241,8 +241,8 @@ func (b *run) send(req *http.Request) (*http.Response, []byte, error) {
 	if err != nil { // which may name an upstream
 		return nil, nil, errors.New("the reply broke off")
 	}
-	now := time.Now()
-	u := session.Update{Base: session.Latest, Insecure: !at.Secure}
+	now := b.way.Now()
+	u := session.Update{Base: session.Latest, Insecure: !at.Secure, Now: now}
 	for _, line := range resp.Header["Set-Cookie"] {
 		if c, err := session.ParseSetCookie(line, at, now); err == nil {
 			u.Cookies = append(u.Cookies, c)
@@ -299,7 +299,7 @@ func (b *run) take(s *step, resp *http.Response, body []byte) (names []string, e
 		page = Unpack(e, body)
 	}
 	for _, t := range s.takes {
-		value, err := t.of(resp, page, func(name string) (string, bool) { return cookieOf(b.jar, name, at) })
+		value, err := t.of(resp, page, func(name string) (string, bool) { return cookieOf(b.jar, name, at, b.way.Now()) })
 		if err != nil {
 			return names, err
 		}
@@ -311,8 +311,8 @@ func (b *run) take(s *step, resp *http.Response, body []byte) (names []string, e
 }
 
 // cookieOf is the value of a cookie that goes to at.
-func cookieOf(jar *session.Jar, name string, at session.Setting) (string, bool) {
-	for _, v := range jar.Explain(session.Request{Host: at.Host, Path: at.Path, Secure: at.Secure, Now: time.Now()}, oneBrowser) {
+func cookieOf(jar *session.Jar, name string, at session.Setting, now time.Time) (string, bool) {
+	for _, v := range jar.Explain(session.Request{Host: at.Host, Path: at.Path, Secure: at.Secure, Now: now}, oneBrowser) {
 		if v.Sent && v.Cookie.Name == name {
 			return v.Cookie.Value, true
 		}

@@ -23,8 +23,8 @@ type Turns struct {
 	log    *slog.Logger
 	id     string // of this process
 	last   atomic.Uint64
-	active atomic.Int64 // turns under way
-	away   atomic.Int64 // until then Status asks nobody, since none answers; Unix time in ns
+	active atomic.Int64              // turns under way
+	away   atomic.Pointer[time.Time] // until then Status asks nobody, since none answers
 
 	mu       sync.Mutex // guards what follows
 	queues   map[Login]*queue
@@ -286,12 +286,12 @@ func (t *Turns) Note(ctx context.Context, key session.Key, s Shown) {
 // Status is what all proxies know of a session. In an outage it is nothing, and
 // only one of a list's sessions waits to find that out.
 func (t *Turns) Status(ctx context.Context, of Login) Status {
-	if time.Now().UnixNano() < t.away.Load() {
+	if until := t.away.Load(); until != nil && time.Now().Before(*until) {
 		return Status{}
 	}
 	status, err := t.locks().Status(ctx, of)
 	if err != nil && ctx.Err() == nil {
-		t.away.Store(time.Now().Add(keepEvery).UnixNano())
+		t.away.Store(new(time.Now().Add(keepEvery)))
 		t.log.Warn("ask how a session stands at other proxies", "err", err)
 	}
 	return status

@@ -66,6 +66,9 @@ var _ session.Store = (*Store)(nil)
 // Open. Their bytes are kept in the file's bucket "damaged".
 func (s *Store) Damaged() int { return s.damaged }
 
+// Now is the machine's clock.
+func (s *Store) Now() time.Time { return time.Now() }
+
 // Load returns the jar under key, or session.ErrNotFound.
 func (s *Store) Load(_ context.Context, key session.Key) (*session.Jar, error) {
 	jar, err := s.load(key, time.Now().UnixMicro())
@@ -108,6 +111,7 @@ func (s *Store) Apply(ctx context.Context, key session.Key, u session.Update, li
 		return nil, nil, fail("apply to", key, err)
 	}
 	base = cmp.Or(base, none)
+	u.Now = time.UnixMicro(now).UTC()
 	if jar, outcomes := base.Apply(u, now); jar == base {
 		return jar, outcomes, s.Renew(ctx, key, life)
 	}
@@ -137,6 +141,7 @@ func (s *Store) change(key session.Key, u session.Update, life session.Life) (*s
 	old, pending := s.newest(key)
 	shared := s.newestShared(key)
 	base := cmp.Or(session.JarAt(key, old, shared, now), none)
+	u.Now = time.UnixMicro(now).UTC()
 	jar, outcomes := base.Apply(u, s.version())
 	// Where nothing changed, the batch is that of the change which made this
 	// one needless: what the caller saw in the jar must survive too.

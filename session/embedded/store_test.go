@@ -250,3 +250,18 @@ func commits(t testing.TB, s *Store) (n int) {
 	}
 	return n
 }
+
+func TestAfterTheClockWentBackShortLivesAreKept(t *testing.T) {
+	s := openAt(t, tempPath(t))
+	s.clock = s.Now().Add(time.Hour).UnixMicro() // what was written before it did
+	c := cookie("cart", "3")
+	c.Expires = s.Now().Add(10 * time.Minute)
+	apply(t, s, shop, c)
+	jar, err := s.Load(t.Context(), shop)
+	if err != nil || len(jar.Cookies()) != 1 {
+		t.Fatalf("%v, %v: want the cookie", jar, err)
+	}
+	if left := jar.End(s.Now(), session.Life{}).Sub(s.Now()); left < 9*time.Minute || left > 10*time.Minute {
+		t.Errorf("by its cookie the session lives %v, want ten minutes less 5 %%", left)
+	}
+}

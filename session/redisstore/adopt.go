@@ -24,6 +24,7 @@ func (s *Store) adopt(key session.Key, st *state) (*session.Record, []string) {
 	case w.nothing() && !mend:
 		return nil, nil
 	}
+	w.update.Now = microTime(now)
 	next, outcomes := jar.Apply(w.update, s.clock.tick())
 	if !st.record.Live(now) {
 		ends = max(ends, session.EndOf(key, next, nil, now, site.Life))

@@ -41,6 +41,7 @@ func (s *Store) Apply(ctx context.Context, key session.Key, u session.Update, li
 	steady, now := s.clock.read()
 	if own, shared, ok := s.known(key, steady); ok {
 		base := cmp.Or(session.JarAt(key, own, shared, now), none)
+		u.Now = microTime(now)
 		if jar, outcomes := base.Apply(u, now); jar == base {
 			return jar, outcomes, s.Renew(ctx, key, life)
 		}
@@ -49,6 +50,7 @@ func (s *Store) Apply(ctx context.Context, key session.Key, u session.Update, li
 	c := new(change)
 	c.make = func(own, shared *session.Record, now int64) (*session.Record, int64) {
 		base := cmp.Or(session.JarAt(key, own, shared, now), none)
+		u.Now = microTime(now)
 		c.jar, c.outcomes = base.Apply(u, s.clock.tick())
 		if c.changed = c.jar != base; !c.changed {
 			return own, 0

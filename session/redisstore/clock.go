@@ -35,6 +35,11 @@ func (c *clock) now() int64 {
 	return now
 }
 
+// Now is Redis' clock.
+func (s *Store) Now() time.Time { return microTime(s.clock.now()) }
+
+func microTime(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
+
 // tick is the clock of the versions: it never goes back, so that what this
 // process writes is never older than what it wrote before.
 func (c *clock) tick() int64 {

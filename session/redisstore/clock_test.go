@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sessionproxy/sessionproxy/session"
 )
 
 func TestClockFollowsReplies(t *testing.T) {
@@ -48,5 +50,21 @@ func TestVersionsNeverGoBack(t *testing.T) {
 	}
 	if after := c.tick(); after < before {
 		t.Errorf("version %d after %d", after, before)
+	}
+}
+
+// After a failover to a Redis whose clock is behind, versions stay ahead of it.
+func TestAfterTheClockWentBackShortLivesAreKept(t *testing.T) {
+	t.Parallel()
+	_, client := single(t)
+	s := open(t, Options{Client: client, Prefix: newPrefix()})
+	s.clock.version = s.clock.now() + time.Hour.Microseconds()
+	c := session.Cookie{Name: "cart", Value: "3", Domain: "shop.test", HostOnly: true, Path: "/", Expires: s.Now().Add(10 * time.Minute)}
+	if _, _, err := s.Apply(t.Context(), shop, session.Update{Base: session.Latest, Writer: session.ByReply, Cookies: []session.Cookie{c}}, hourly); err != nil {
+		t.Fatal(err)
+	}
+	jar, err := s.Load(t.Context(), shop)
+	if err != nil || len(jar.Cookies()) != 1 || jar.Cookies()[0].Expired(s.Now()) {
+		t.Errorf("%v, %v: want the cookie", jar, err)
 	}
 }

@@ -149,7 +149,7 @@ func grant(reply []string) (login.Grant, error) {
 	case login.Granted:
 		g.Fence, g.Failures, g.Hindered = r.int(), int(r.int()), int(r.int())
 		for len(r.reply) > 0 {
-			g.Won = append(g.Won, time.UnixMilli(r.int()))
+			g.Won = append(g.Won, time.Now().Add(-r.millis()))
 		}
 	case login.Answered:
 		g.Answer = &login.Answer{Status: int(r.int()), Version: r.int(), Location: r.string(), ContentType: r.string()}
@@ -157,7 +157,7 @@ func grant(reply []string) (login.Grant, error) {
 			g.Answer.Body = []byte(body)
 		}
 	case login.Resting:
-		g.Failures, g.Until, g.Why, g.Cause = int(r.int()), time.UnixMilli(r.int()), r.string(), login.Cause(r.int())
+		g.Failures, g.Until, g.Why, g.Cause = int(r.int()), time.Now().Add(r.millis()), r.string(), login.Cause(r.int())
 	default:
 		r.failed = true
 	}
@@ -188,6 +188,8 @@ func (p *parts) int() int64 {
 	p.failed = p.failed || err != nil
 	return n
 }
+
+func (p *parts) millis() time.Duration { return time.Duration(p.int()) * time.Millisecond }
 
 // Keep is of [login.Locks].
 func (l *Locks) Keep(ctx context.Context, h login.Hold, life time.Duration) (bool, error) {
@@ -255,15 +257,15 @@ func (l *Locks) Status(ctx context.Context, of login.Login) (login.Status, error
 	if seen := r.int(); seen > 0 {
 		s.Time = time.UnixMilli(seen)
 	}
-	rest := login.RestError{Failures: int(r.int()), Until: time.UnixMilli(r.int()), Why: r.string(), Cause: login.Cause(r.int())}
+	failures, left, why, cause := int(r.int()), r.millis(), r.string(), login.Cause(r.int())
 	if err == nil && (r.failed || s.Verdict > login.Out) {
 		err = errReply
 	}
 	if err != nil {
 		return login.Status{}, fmt.Errorf("ask how the session of %s stands: %w", keys[0], err)
 	}
-	if time.Now().Before(rest.Until) {
-		s.Failed = &rest
+	if left > 0 {
+		s.Failed = &login.RestError{Failures: failures, Until: time.Now().Add(left), Why: why, Cause: cause}
 	}
 	return s, nil
 }

@@ -1,7 +1,8 @@
 -- Asks for a turn.
 -- KEYS: the lock, its state, the turn. ARGV: holder, waited and overdue in ms,
 -- guest, force, life in ms, the mark of our holders.
--- Returns the login.State and its parts, all of them strings.
+-- Returns the login.State and its parts, all of them strings, and times as ms from
+-- now: the proxy's clock is another.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local holder, waited, overdue, life, mark = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[6]), ARGV[7]
@@ -21,8 +22,8 @@ if redis.call('HEXISTS', KEYS[3], 'holder') == 1 and of(KEYS[3], 'until') > now
   return {'0'}
 end
 if not force and of(KEYS[3], 'rest') > now then
-  local r = redis.call('HMGET', KEYS[3], 'failures', 'rest', 'why', 'cause')
-  return {'3', r[1] or '0', r[2] or '0', r[3] or '', r[4] or '0'}
+  local r = redis.call('HMGET', KEYS[3], 'failures', 'why', 'cause')
+  return {'3', r[1] or '0', string.format('%.0f', of(KEYS[3], 'rest') - now), r[2] or '', r[3] or '0'}
 end
 
 local lock = redis.call('GET', KEYS[1])
@@ -49,6 +50,6 @@ redis.call('PEXPIRE', KEYS[2], 2 * day)
 redis.call('PEXPIRE', KEYS[3], day)
 local granted = {'1', tostring(fence), string.format('%.0f', of(KEYS[3], 'failures')), string.format('%.0f', of(KEYS[3], 'hindered'))}
 for at, ends in string.gmatch(redis.call('HGET', KEYS[3], 'won') or '', '(%d+)-(%d+)') do
-  if tonumber(ends) > now then granted[#granted + 1] = at end
+  if tonumber(ends) > now then granted[#granted + 1] = string.format('%.0f', now - tonumber(at)) end
 end
 return granted

@@ -49,7 +49,7 @@ func (d *dialer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	l := &link{Conn: c, addr: addr, dialer: d}
-	l.heard.Store(time.Now().UnixNano())
+	l.heard.Store(now())
 	d.mu.Lock()
 	d.conns[l] = struct{}{}
 	_, replaced := d.heirs[addr]
@@ -113,7 +113,7 @@ const patience = 200 * time.Millisecond
 // asked is left to its pool, which has the time-out to tell.
 func (d *dialer) unheard(asked *link) {
 	since := asked.asked.Load()
-	if time.Now().UnixNano()-since < int64(patience) {
+	if now()-since < patience.Nanoseconds() {
 		return
 	}
 	d.mu.Lock()
@@ -134,24 +134,29 @@ func (d *dialer) unheard(asked *link) {
 	}
 }
 
+// now is a clock in nanoseconds that nobody sets.
+func now() int64 { return time.Since(epoch).Nanoseconds() }
+
+var epoch = time.Now()
+
 // link is a connection that its dialer knows while it is open.
 type link struct {
 	net.Conn
 
 	addr         string
 	dialer       *dialer
-	asked, heard atomic.Int64 // when it was last written to, and when something last came; Unix ns
+	asked, heard atomic.Int64 // by now: when it was last written to, and when something last came
 }
 
 func (l *link) Write(b []byte) (int, error) {
-	l.asked.Store(time.Now().UnixNano())
+	l.asked.Store(now())
 	return l.Conn.Write(b)
 }
 
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if n > 0 {
-		l.heard.Store(time.Now().UnixNano())
+		l.heard.Store(now())
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		l.dialer.unheard(l)
