@@ -1,6 +1,6 @@
 # Everything here is also one plain command; .ci/test is what CI runs.
 
-.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate fuzz soak chaos image release release-check
+.PHONY: build demo test check lint bench bench-peers bench-scale bench-gate fuzz soak chaos vulns image release release-check
 
 build: ## bin/sessionproxy: static, stamped
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sessionproxy ./cmd/sessionproxy
@@ -37,6 +37,9 @@ bench-scale: ## the curves of docs/scaling.md
 
 bench-gate: ## fails where the cost has grown by more than a tenth against docs/performance.json
 	go run ./internal/bench -peers -rows keep-alive,new-connection,h2 -proxies sessionproxy,tuned,tuned-h2 -gate docs/performance.json
+
+vulns: ## known vulnerabilities in what the binary is made of, by govulncheck
+	.ci/vulns
 
 FOR ?= 2m
 soak: ## many clients on three proxies and a Redis with Sentinels, FOR=20m
