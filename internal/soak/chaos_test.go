@@ -60,6 +60,10 @@ var faults = []fault{
 		g.exits[6].Mute(true)
 		return func() { g.exits[6].Mute(false) }
 	}},
+	{"an upstream answers with garbage", 5 * time.Second, func(_ *testing.T, g *group, _ *origin) func() {
+		g.exits[7].Garble(true)
+		return func() { g.exits[7].Garble(false) }
+	}},
 	{"the sites dribble", 5 * time.Second, func(_ *testing.T, _ *group, o *origin) func() {
 		o.dribble.Store(true)
 		return func() { o.dribble.Store(false) }
@@ -119,7 +123,7 @@ const recovery = 15 * time.Second
 // tells what clients saw of each.
 func (g *group) breakAll(t *testing.T, o *origin, f *figures, total time.Duration) {
 	began := time.Now()
-	rows := []string{"failed of requests  back after  fault"}
+	rows := []string{"| Broken | Requests that failed | Back after |", "|---|---|---|"}
 	for n := 0; n < len(faults) || time.Since(began) < total; n++ {
 		broken := faults[n%len(faults)]
 		time.Sleep(3 * time.Second)
@@ -133,7 +137,7 @@ func (g *group) breakAll(t *testing.T, o *origin, f *figures, total time.Duratio
 		redistest.Eventually(t, 2*recovery, "requests go well for two seconds after: "+broken.name, quiet)
 		back := f.recovered(at, time.Now())
 		good, bad := f.totals()
-		rows = append(rows, fmt.Sprintf("%6d of %6d  %10v  %s", bad-badBefore, good+bad-goodBefore-badBefore, back.Round(time.Second), broken.name))
+		rows = append(rows, fmt.Sprintf("| %s | %d of %d | %v |", broken.name, bad-badBefore, good+bad-goodBefore-badBefore, back.Round(time.Second)))
 	}
 	t.Log("\n" + strings.Join(rows, "\n"))
 }

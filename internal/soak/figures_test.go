@@ -94,7 +94,7 @@ func (f *figures) line(minute time.Duration) string {
 		return pages[int(q*float64(len(pages)-1))].Round(100 * time.Microsecond)
 	}
 	clear(f.minute)
-	return fmt.Sprintf("%7.0f %9v %9v", float64(n)/minute.Seconds(), at(0.5), at(0.99))
+	return fmt.Sprintf("%.0f | %v | %v", float64(n)/minute.Seconds(), at(0.5), at(0.99))
 }
 
 // recovered is how long after a moment the last second with a failure ended; 0:

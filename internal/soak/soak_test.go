@@ -139,12 +139,12 @@ func (s *samples) run(ctx context.Context, f *figures) {
 		case <-ctx.Done():
 			return
 		}
-		line := fmt.Sprintf("%7v %s", (time.Duration(n) * step).Round(time.Second), f.line(step))
+		line := fmt.Sprintf("| %v | %s |", (time.Duration(n) * step).Round(time.Second), f.line(step))
 		var taken []sample
 		for i, p := range s.group.proxies {
 			g := p.gauges()
 			at := sample{g["process_resident_memory_bytes"], g["go_goroutines"], g["process_cpu_seconds_total"]}
-			line += fmt.Sprintf(" | %5.0f MiB %6.0f g %4.0f %%", at.memory/(1<<20), at.goroutines, max(0, at.cpu-last[i])/step.Seconds()*100)
+			line += fmt.Sprintf(" %.0f MiB, %.0f, %.0f %% |", at.memory/(1<<20), at.goroutines, max(0, at.cpu-last[i])/step.Seconds()*100)
 			last[i] = at.cpu
 			taken = append(taken, at)
 		}
@@ -153,7 +153,11 @@ func (s *samples) run(ctx context.Context, f *figures) {
 }
 
 func (s *samples) String() string {
-	return "   time    good/s  p50 page  p99 page | of each proxy: memory, goroutines, CPU of one core\n" + strings.Join(s.lines, "\n")
+	head, rule := "| After | Good/s | Page, p50 | p99 |", "|---|---|---|---|"
+	for _, p := range s.group.proxies {
+		head, rule = head+" "+p.name+": memory, goroutines, CPU |", rule+"---|"
+	}
+	return head + "\n" + rule + "\n" + strings.Join(s.lines, "\n")
 }
 
 // flat fails where a proxy has far more at the end than after the first third.

@@ -59,6 +59,7 @@ type Upstream struct {
 	asked   []string
 	to      int // targets reached
 	mute    bool
+	garbage bool
 }
 
 // NewUpstream starts an upstream that ends with the test.
@@ -186,6 +187,13 @@ func (u *Upstream) Mute(mute bool) {
 	u.mute = mute
 }
 
+// Garble has the upstream answer each connection with what is no HTTP.
+func (u *Upstream) Garble(garbage bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.garbage = garbage
+}
+
 // Asked is what the upstream was asked for: "CONNECT HOST:PORT", "GET URL" or
 // "SOCKS HOST:PORT".
 func (u *Upstream) Asked() []string {
@@ -224,10 +232,15 @@ func (u *Upstream) note(what string) {
 
 func (u *Upstream) serve(v *Visit, c net.Conn) {
 	u.mu.Lock()
-	mute := u.mute
+	mute, garbage := u.mute, u.garbage
 	u.mu.Unlock()
 	if mute {
 		_, _ = io.Copy(io.Discard, c) // until the client gives up
+		return
+	}
+	if garbage {
+		_, _ = c.Read(make([]byte, 1024)) // an answer before the question is none
+		_, _ = io.WriteString(c, "\x00\x15\xff no HTTP of any version\r\n\r\n")
 		return
 	}
 	if u.tls != nil {
