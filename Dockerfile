@@ -4,7 +4,7 @@
 #   make image                           takes the one that `make build` made, by buildah, without pulling anything
 #
 # Run: docker run -v sessionproxy:/state -v ./sessionproxy.yaml:/etc/sessionproxy.yaml sessionproxy
-FROM golang:1.26 AS build
+FROM golang:1.26.10 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

@@ -238,6 +238,7 @@ func TestARecipesReplyThatNeverEnds(t *testing.T) {
 				_, _, err := New(l, "shop.test").Run(t.Context(), "default", new(session.Jar), Way{
 					Report:   func(Step) {},
 					Declared: func(*url.URL) bool { return true },
+					Now:      time.Now,
 					Send: func(r *http.Request) (*http.Response, error) {
 						return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, Body: io.NopCloser(&endless{r.Context(), tt.pace, tt.size})}, nil
 					},
