@@ -99,8 +99,8 @@ func TestALoginAnsweredByAStorm(t *testing.T) {
 		t.Parallel()
 		site := loginsites.New(loginsites.Options{})
 		storm := func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Link", "</style.css>; rel=preload")
 			for range 5000 {
-				rw.Header().Set("Link", "</style.css>; rel=preload")
 				rw.WriteHeader(http.StatusEarlyHints)
 			}
 			panic(http.ErrAbortHandler)

@@ -33,6 +33,9 @@ const maxRenewed = 8
 // login of our own. The client sees no byte of this reply then, nor of one in
 // whose place it gets a refusal, since a login can't be had in time.
 func (x *exchange) retries(r *http.Request, resp *http.Response, j login.Judgment) (bool, *refusal) {
+	if x.jar == unknownJar {
+		return j.Verdict == login.Out && x.mayRetry(r) && x.turnsUp(), nil
+	}
 	at := r.URL.Host + r.URL.RequestURI()
 	if j.Verdict != login.Out {
 		x.notOut(resp, j, at)
@@ -69,6 +72,31 @@ func (x *exchange) retries(r *http.Request, resp *http.Response, j login.Judgmen
 		x.p.recipes.start(x.p, x.site, x.key, x.jar.Version(), false)
 	}
 	return false, nil
+}
+
+// turnsUp waits for a session that the store did not tell of, and says whether
+// it does now: the request left without it.
+func (x *exchange) turnsUp() bool {
+	if x.p.held.Add(1) > maxHeld {
+		x.p.held.Add(-1)
+		return false
+	}
+	defer x.p.held.Add(-1)
+	defer lap(&x.spent.Login, time.Now())
+	x.renewed++
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for end := time.Now().Add(newsLimit); x.load(x.key) == unknownJar; {
+		select {
+		case now := <-look.C:
+			if now.After(end) {
+				return false
+			}
+		case <-x.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // notOut is what follows from a reply that shows no logged-out session.

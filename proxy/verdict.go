@@ -19,7 +19,7 @@ import (
 // tells says whether the reply to the request tells anything of the session: it
 // is no login page, and the request left with the session's cookies.
 func (x *exchange) tells(r *http.Request) bool {
-	return x.knowsLogin() && !x.logsIn && x.jar != nil && x.jar != unknownJar && !x.site.login.Page(sentURL(r)) && !(x.site.policy.ClientWins && len(x.cookie) > 0)
+	return x.knowsLogin() && !x.logsIn && x.jar != nil && !x.site.login.Page(sentURL(r)) && !(x.site.policy.ClientWins && len(x.cookie) > 0)
 }
 
 // judge asks the rules what a reply shows. Where only its page can tell, the
@@ -72,9 +72,9 @@ func (x *exchange) late() bool {
 }
 
 // note remembers what a reply has shown of the session. A late one has shown
-// nothing.
+// nothing, nor has one to a request that left without the session.
 func (x *exchange) note(j login.Judgment) {
-	if x.late() || !x.p.note(x, x.key, j, x.jar.Version(), x.load(x.key).Login()) || j.Verdict != login.Out {
+	if x.jar == unknownJar || x.late() || !x.p.note(x, x.key, j, x.jar.Version(), x.load(x.key).Login()) || j.Verdict != login.Out {
 		return
 	}
 	x.p.turns.Void(context.WithoutCancel(x), x.key, x.jar.Version())

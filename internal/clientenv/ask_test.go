@@ -120,6 +120,7 @@ func newWorld(t *testing.T, change func(w http.ResponseWriter, r *http.Request) 
 		case r.URL.Path == "/ca.pem":
 			rw.Write(w.ca)
 		case r.URL.Path == "/api/v1/proxy":
+			rw.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(rw, `{"listeners":[{"addr":"127.0.0.1:8080","auth":"none"}],"ca_sha256":%q}`, admin.Fingerprint(w.ca))
 		default:
 			rw.WriteHeader(http.StatusNotFound)
@@ -163,7 +164,7 @@ func TestAskingTheProxy(t *testing.T) {
 		{"the token of another proxy", nil, func(_ *testing.T, w *world) { w.token = "another" },
 			"ask the proxy for its ports: ADDR takes another admin token; name the state directory of the proxy that runs there with --state"},
 		{"something else listens there", func(w http.ResponseWriter, _ *http.Request) bool { w.Write([]byte("<html>")); return true }, nil,
-			"ask the proxy for its ports: ADDR answers something else: invalid character '<' looking for beginning of value"},
+			"ask the proxy for its ports: ADDR: answered 200 OK; this is no admin API of a sessionproxy that can tell: name one with --admin, or the proxy with --listen"},
 		{"an older proxy", func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(404); return true }, nil,
 			"ask the proxy for its ports: ADDR: answered 404 Not Found; this is no admin API of a sessionproxy that can tell: name one with --admin, or the proxy with --listen"},
 		{"a file that is no CA", nil, func(t *testing.T, w *world) { write(t, filepath.Join(w.state, "ca.pem"), "x") },

@@ -175,7 +175,7 @@ func (c Client) send(ctx context.Context, method, path string, body any) (*http.
 		p.Status = resp.StatusCode
 		return nil, p
 	}
-	if kind := resp.Header.Get("Content-Type"); kind != "" && kind != "application/json" && kind != "text/event-stream" {
+	if kind := resp.Header.Get("Content-Type"); strings.HasPrefix(path, "/api/") && kind != "" && kind != "application/json" && kind != "text/event-stream" {
 		resp.Body.Close()
 		return nil, &Problem{Status: resp.StatusCode} // another program's
 	}

@@ -32,7 +32,7 @@ func (n *node) replay(ctx context.Context) bool {
 	for {
 		n.mu.Lock()
 		offers := n.offers
-		n.offers = nil
+		n.offers, n.taken = nil, len(offers)
 		if len(offers) == 0 {
 			n.size, n.replayed = 0, nil
 			n.mode.Store(there)
@@ -55,7 +55,7 @@ func (n *node) replay(ctx context.Context) bool {
 		if len(waiting) > 0 {
 			rest := slices.DeleteFunc(offers, func(o *offer) bool { return waiting[o.entry] == nil })
 			n.mu.Lock()
-			n.offers = append(rest, n.offers...)
+			n.offers, n.taken = append(rest, n.offers...), 0
 			n.mu.Unlock()
 			return false
 		}

@@ -33,6 +33,7 @@ type node struct {
 	probe   string     // a key of a slot that it serves
 	since   time.Time
 	offers  []*offer // the newest that fit
+	taken   int      // more of them, which the replay under way has
 	size    int
 	dropped int // since it went away
 

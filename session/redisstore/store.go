@@ -237,7 +237,7 @@ func (s *Store) Waiting() int {
 	count := 0
 	for _, n := range s.allNodes() {
 		n.mu.Lock()
-		count += len(n.offers)
+		count += len(n.offers) + n.taken
 		n.mu.Unlock()
 	}
 	return count
@@ -260,8 +260,9 @@ func (s *Store) refused(reasons []string) {
 	}
 }
 
-// Close writes what is pending, and lets go of Redis. It is an error where
-// captures are lost. A second Close does nothing.
+// Close writes what is pending, and lets go of Redis. Captures that wait for it
+// have two seconds more; it is an error where some are lost. A second Close does
+// nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
@@ -273,6 +274,9 @@ func (s *Store) Close() error {
 	for _, e := range s.cache.all() {
 		e.settle(s.alive)
 	}
+	for end := time.Now().Add(closeGrace); s.Waiting() > 0 && time.Now().Before(end); {
+		time.Sleep(probeFirst)
+	}
 	s.epoch.Add(1) // nothing is shown any more
 	s.stop()
 	s.running.Wait()
@@ -282,6 +286,10 @@ func (s *Store) Close() error {
 	}
 	return nil
 }
+
+// closeGrace is longer than most of what keeps Redis from answering for a moment,
+// and shorter than the 10 s in which service managers lose their patience.
+const closeGrace = 2 * time.Second
 
 // settle waits until what was handed in for e is written, or given up.
 func (e *entry) settle(ctx context.Context) {
