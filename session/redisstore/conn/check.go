@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -43,6 +44,15 @@ func (c *Client) Check(ctx context.Context, prefix string) (warnings []string, e
 	return warnings, nil
 }
 
+// patient lets a server answer late: nobody is served before the check, and on
+// a machine that starts everything at once half a second is soon over.
+func patient(o *redis.Options) *redis.Options {
+	o.ReadTimeout, o.WriteTimeout = checkTimeout, checkTimeout
+	return o
+}
+
+const checkTimeout = 3 * time.Second
+
 // masters are the servers that are written to.
 func (c *Client) masters(ctx context.Context) ([]Master, error) {
 	switch c.options.Mode {
@@ -71,7 +81,7 @@ func (c *Client) askSentinels(ctx context.Context) (string, error) {
 }
 
 func (c *Client) askSentinel(ctx context.Context, addr string) (string, error) {
-	s := redis.NewSentinelClient(c.SentinelNode(addr))
+	s := redis.NewSentinelClient(patient(c.SentinelNode(addr)))
 	defer func() { _ = s.Close() }()
 	at, err := s.GetMasterAddrByName(ctx, c.options.MasterName).Result()
 	switch {
@@ -122,7 +132,7 @@ func (c *Client) askCluster(ctx context.Context) ([]Master, error) {
 }
 
 func (c *Client) askClusterNode(ctx context.Context, addr string) ([]Master, error) {
-	n := redis.NewClient(c.Node(addr))
+	n := redis.NewClient(patient(c.Node(addr)))
 	defer func() { _ = n.Close() }()
 	slots, err := n.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS came with 7.0
 	switch {
@@ -144,7 +154,7 @@ func (c *Client) askClusterNode(ctx context.Context, addr string) ([]Master, err
 // checkNode looks at one server that is written to.
 func (c *Client) checkNode(ctx context.Context, m Master, prefix string, warn func(string, ...any)) error {
 	addr := m.Addr
-	n := redis.NewClient(c.Node(addr))
+	n := redis.NewClient(patient(c.Node(addr)))
 	defer func() { _ = n.Close() }()
 	cn := n.Conn()
 	defer func() { _ = cn.Close() }()
