@@ -231,3 +231,33 @@ type unreadable struct{ session.Store }
 func (unreadable) Load(context.Context, session.Key) (*session.Jar, error) {
 	return nil, errors.New("i/o timeout")
 }
+
+// A request that left without its session, as the store was slow for a moment,
+// is sent again with it: its client sees no login page, and no login is made.
+func TestARequestThatLeftWithoutItsSessionIsSentAgain(t *testing.T) {
+	t.Parallel()
+	site := loginsites.New(loginsites.Options{})
+	slow := new(slowOnce)
+	w := loginWorld(t, site, withRecipe(loginRules()), func(o *world.Options) {
+		o.Store = func(s session.Store) session.Store { slow.Store = s; return slow }
+	})
+	wantHello(t, w.Get(t, world.TunnelH1, "/account"))
+	slow.next.Store(true)
+	wantHello(t, w.Get(t, world.TunnelH1, "/account"))
+	if slow.next.Load() || site.Attempts() != 1 {
+		t.Errorf("the slow store was asked: %t; %d logins, want the first one", !slow.next.Load(), site.Attempts())
+	}
+}
+
+// slowOnce is a store that does not answer the next call of Load in time.
+type slowOnce struct {
+	session.Store
+	next atomic.Bool
+}
+
+func (s *slowOnce) Load(ctx context.Context, key session.Key) (*session.Jar, error) {
+	if s.next.CompareAndSwap(true, false) {
+		return nil, context.DeadlineExceeded
+	}
+	return s.Store.Load(ctx, key)
+}
