@@ -127,13 +127,7 @@ func TestAPageThatStaysClosedStartsNoLogins(t *testing.T) {
 	site := loginsites.New(loginsites.Options{})
 	var open atomic.Bool
 	w := loginWorld(t, site, withRecipe(loginRules()), func(o *world.Options) {
-		o.Handler = handler(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/page/admin" && !open.Load() {
-				http.Redirect(rw, r, "/login?next=/page/admin", http.StatusFound)
-				return
-			}
-			site.ServeHTTP(rw, r)
-		})
+		o.Handler = sendsAway(site, func(r *http.Request) bool { return r.URL.Path == "/page/admin" && !open.Load() })
 	})
 	wantHello(t, w.Get(t, via, "/account"))
 	for range 5 {
@@ -158,13 +152,7 @@ func TestASiteThatErrsCostsNoLogin(t *testing.T) {
 	site := loginsites.New(loginsites.Options{})
 	var errs atomic.Int32
 	w := loginWorld(t, site, withRecipe(loginRules()), func(o *world.Options) {
-		o.Handler = handler(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/page/1" && errs.Add(-1) >= 0 {
-				http.Redirect(rw, r, "/login", http.StatusFound)
-				return
-			}
-			site.ServeHTTP(rw, r)
-		})
+		o.Handler = sendsAway(site, func(r *http.Request) bool { return r.URL.Path == "/page/1" && errs.Add(-1) >= 0 })
 	})
 	wantHello(t, w.Get(t, via, "/account"))
 	for _, n := range []int32{1, 2, 5, 5} { // the first two are more than chance
@@ -177,4 +165,16 @@ func TestASiteThatErrsCostsNoLogin(t *testing.T) {
 	if s := w.LoginStatus(t.Context(), shopKey); s.Verdict.String() != "in" {
 		t.Errorf("the session is said to be %v, want in", s.Verdict)
 	}
+}
+
+// sendsAway is a site that answers some requests with the way to its login,
+// whoever sends them.
+func sendsAway(site http.Handler, when func(*http.Request) bool) http.Handler {
+	return handler(func(rw http.ResponseWriter, r *http.Request) {
+		if when(r) {
+			http.Redirect(rw, r, "/login?next="+r.URL.Path, http.StatusFound)
+			return
+		}
+		site.ServeHTTP(rw, r)
+	})
 }
