@@ -122,10 +122,7 @@ echo curl_exec($c);`}},
 func TestFormsOfRealClients(t *testing.T) {
 	verifier := captchatest.NewVerifier(captchatest.Widget{SiteKey: "0xForms", Secret: formSecret, Turnstile: true, Hostnames: []string{"shop.test"}})
 	const key = "0123456789abcdef0123456789abcdef"
-	service := captchatest.New(captchatest.Options{Key: key, Threads: 50, Verifier: verifier,
-		Outcome: func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{After: time.Second} }})
-	solver := httptest.NewServer(service)
-	defer solver.Close()
+	service, solver := solving(t, captchatest.Options{Key: key, Threads: 50, Verifier: verifier})
 	site := &formSite{verifier: verifier, sums: map[string][sha256.Size]byte{}}
 	o := newOrigin(t, site)
 	dir := t.TempDir()
@@ -137,7 +134,7 @@ sites:
     origin: {ca: %s, resolve: {shop.test: %q}}
     captcha: [{type: auto, prefetch: none, budget: {per_hour: 100}}]
 captchaai: {key: %s, url: %q}
-`, filepath.Join(dir, "state"), o.ca, o.tls, key, solver.URL))
+`, filepath.Join(dir, "state"), o.ca, o.tls, key, solver))
 	serve := func() *instance { return start(t, "serve", "--config", filepath.Join(dir, "sessionproxy.yaml")) }
 	i := serve()
 	ca := filepath.Join(dir, "state", "ca.pem")
@@ -202,4 +199,15 @@ func largeForm(t *testing.T) struct{ kind, body string } {
 	_ = m.WriteField(formField, "")
 	_ = m.Close()
 	return struct{ kind, body string }{m.FormDataContentType(), b.String()}
+}
+
+// solving starts a captcha service that needs a second for each task, and
+// returns it with its URL.
+func solving(t *testing.T, o captchatest.Options) (service *captchatest.Service, url string) {
+	t.Helper()
+	o.Outcome = func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{After: time.Second} }
+	service = captchatest.New(o)
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	return service, server.URL
 }

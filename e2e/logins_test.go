@@ -3,10 +3,8 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sessionproxy/sessionproxy/captcha/captchatest"
 	"github.com/sessionproxy/sessionproxy/internal/loginsites"
@@ -18,10 +16,7 @@ import (
 func TestBrowsersAndCurlShareALoginWithACaptcha(t *testing.T) {
 	const siteKey, key = "6LdemoDemoDemoDemoDemoDemoDemoDemoDemoDe", "0123456789abcdef0123456789abcdef"
 	verifier := captchatest.NewVerifier(captchatest.Widget{SiteKey: siteKey, Secret: formSecret, Hostnames: []string{"shop.test"}})
-	service := captchatest.New(captchatest.Options{Key: key, Threads: 5, Verifier: verifier,
-		Outcome: func(captchatest.Task) captchatest.Outcome { return captchatest.Outcome{After: time.Second} }})
-	solver := httptest.NewServer(service)
-	defer solver.Close()
+	service, solver := solving(t, captchatest.Options{Key: key, Threads: 5, Verifier: verifier})
 	site := loginsites.New(loginsites.Options{SiteKey: siteKey,
 		Solved: func(token string) bool { return verifier.Check(formSecret, token).Success }})
 	o := newOrigin(t, site)
@@ -35,7 +30,7 @@ sites:
     login: {request: {path: /login}, ignore: [token], logged_out: {redirect: "*/login*", body: Please sign in}}
     captcha: [{type: auto, path: /login, prefetch: none, max_wait: 80s}]
 captchaai: {key: %s, url: %q}
-`, filepath.Join(dir, "state"), o.ca, o.tls, key, solver.URL))
+`, filepath.Join(dir, "state"), o.ca, o.tls, key, solver))
 	i := start(t, "serve", "--config", filepath.Join(dir, "sessionproxy.yaml"))
 	ca := filepath.Join(dir, "state", "ca.pem")
 
